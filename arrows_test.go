@@ -14,7 +14,7 @@ const module = "github.com/stint-run/stint"
 // layers are the packages from the bottom up: a package imports only packages above it in this list.
 var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
-	"python", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/jobtest", "internal/orphans", "internal/entry",
+	"python", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
@@ -60,7 +60,7 @@ func TestArrows_OfThePublicPackages(t *testing.T) {
 	allowed := map[string][]string{
 		"job":    {"internal/text", "internal/location"},
 		"jobs":   {"job", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/search", "internal/lookup", "internal/feedclient"},
-		"timers": {"internal/wire"},
+		"timers": {},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)
 	for name, few := range allowed {
@@ -118,7 +118,7 @@ func TestArrows_OfWhatIsLinked(t *testing.T) {
 	}
 	for name, forbidden := range map[string][]string{
 		"internal/records": {temporal}, "internal/ledger": {temporal}, "internal/calls": {temporal}, "internal/frames": {temporal},
-		"internal/stages": {temporal}, "internal/wire": {temporal}, "job": {temporal}, "timers": {temporal},
+		"internal/stages": {temporal}, "internal/wire": {temporal}, "job": {temporal}, "timers": {temporal}, "internal/watchdog": {temporal},
 		"workflows": ours("internal/store", "internal/inputs", "internal/outputs", "internal/ledger", "activities", "jobs"),
 		"worker":    {server}, "jobs": {server},
 	} {

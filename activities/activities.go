@@ -23,9 +23,9 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 )
 
 // Options are what the activities need of their worker.
@@ -50,7 +50,7 @@ type Options struct {
 	// only its part remains to be made durable. Default: no limit.
 	Slots calls.Slots
 	// Watchdog looks after the timers of handlers that run in this process. Nil if they have none.
-	Watchdog *timers.Watchdog
+	Watchdog *watchdog.Watchdog
 	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
 	Limiter *calls.Limiter
 	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is unknown.

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 )
@@ -141,7 +141,7 @@ func (e *execution) limits() calls.WatchLimits {
 	}
 	// A heartbeat with a cancelled context would not be sent: after a stop the calls in hand continue.
 	beats := context.WithoutCancel(e.ctx)
-	var held []timers.Held
+	var held []watchdog.Held
 	send := func() { activity.RecordHeartbeat(beats, e.whereabouts(held)) }
 	limits.Beat = min(info.HeartbeatTimeout/4, newsLook)
 	offer := e.beat(info.HeartbeatTimeout, send)
@@ -149,7 +149,7 @@ func (e *execution) limits() calls.WatchLimits {
 		limits.Beat = min(info.HeartbeatTimeout/4, loops.BeatTime)
 		offer = func(time.Time) { send() } // each says how far the slot has come
 	}
-	limits.Vouch = func(now []timers.Held) {
+	limits.Vouch = func(now []watchdog.Held) {
 		if held = now; stall.GivenUp(e.ctx) == nil {
 			offer(time.Now())
 		}
@@ -179,7 +179,7 @@ func (e *execution) close() {
 }
 
 // whereabouts is what heartbeats report. held are the timers of the call in hand.
-func (e *execution) whereabouts(held []timers.Held) wire.Hint {
+func (e *execution) whereabouts(held []watchdog.Held) wire.Hint {
 	hint := wire.Hint{Batch: e.in.Batch.String()}
 	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)
 	hint.Place = e.slot.Describe()

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/worker"
@@ -42,7 +43,7 @@ func roundTime(output string) error {
 	const held, rounds = 100_000, 30
 	var took [2]time.Duration
 	for i, clients := range []int{10, held} {
-		w, err := timers.New(timers.Options{MaxTimers: held, Interval: 10 * time.Millisecond})
+		w, err := watchdog.New(watchdog.Options{MaxTimers: held, Interval: 10 * time.Millisecond})
 		if err != nil {
 			return err
 		}

@@ -3,11 +3,12 @@ package timers
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
-// ErrNoClient reports that a context holds no [Client]: its code does not run under a worker, or the
-// worker has not passed the client on with [NewContext].
-var ErrNoClient = errors.New("no timers here: the context holds no client")
+// ErrNoGuard reports that a context holds no [Guard]: its code does not run under a worker, or the
+// worker has not passed it on with [NewContext].
+var ErrNoGuard = errors.New("no timers here: the context holds no guard")
 
 // ScopeError says why a client does not hold a timer for a scope: the scope's name is empty or too
 // long, the client holds too many timers, or the timer's signal does not exist.
@@ -34,6 +35,32 @@ func (e *ClosedError) Error() string {
 		return fmt.Sprintf("worker %s holds no timers any more: it was reaped", e.Worker)
 	}
 	return fmt.Sprintf("worker %s holds no timers any more: it has ended", e.Worker)
+}
+
+// AwayError reports that no timer can be held, because nobody would notice its expiry: the watchdog is
+// not running, or its last round is too long ago.
+type AwayError struct {
+	Worker string        // whose client asked
+	Scope  string        // what for
+	Late   time.Duration // time since the last round; 0: the watchdog is not running
+}
+
+func (e *AwayError) Error() string {
+	if e.Late == 0 {
+		return fmt.Sprintf("scope %s of worker %s: the watchdog is not running", shorten(e.Scope), e.Worker)
+	}
+	return fmt.Sprintf("scope %s of worker %s: the watchdog has not looked for %v", shorten(e.Scope), e.Worker, e.Late.Round(time.Millisecond))
+}
+
+// ExpiredError reports that a timer has expired.
+type ExpiredError struct {
+	Scope string
+	After time.Duration // how long the scope was allowed to last
+	Over  time.Duration // how long ago that was
+}
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("%s took longer than %v", e.Scope, e.After)
 }
 
 // shorten makes a name of any length and content fit for a message.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/timers"
 )
 
@@ -26,7 +27,7 @@ func Example() {
 	fmt.Println(handler(ctx, "cat.jpg"))
 	// Without a worker, nobody would end what hangs: the step does not run.
 	_, err := handler(context.Background(), "dog.jpg")
-	fmt.Println(errors.Is(err, timers.ErrNoClient))
+	fmt.Println(errors.Is(err, timers.ErrNoGuard))
 	// Output:
 	// small cat.jpg <nil>
 	// true
@@ -44,70 +45,18 @@ func ExampleExpires() {
 	}
 	defer release()
 
-	c, _ := timers.FromContext(ctx)
-	fmt.Println("timers held:", c.Held())
+	fmt.Println("what may hang is guarded")
 	// Output:
-	// timers held: 1
-}
-
-// A watchdog has workers reaped that hang. Whoever starts workers makes a client for each, with
-// what it takes to end it.
-func ExampleWatchdog() {
-	events := make(chan timers.Event, 10)
-	w, err := timers.New(timers.Options{
-		Interval: 10 * time.Millisecond,
-		OnEvent:  func(e timers.Event) { events <- e },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	w.Start()
-
-	ctx, end := context.WithCancelCause(context.Background())
-	c := w.Client("worker 0", timers.ReaperFunc(func(_ context.Context, e timers.Expiry) error {
-		end(e.Err())
-		return nil
-	}))
-	defer c.Close()
-
-	// The worker enters a scope and hangs.
-	if err := c.Acquire("load model", 20*time.Millisecond); err != nil {
-		fmt.Println(err)
-		return
-	}
-	<-ctx.Done()
-	fmt.Println(context.Cause(ctx))
-
-	w.Stop()
-	close(events)
-	for e := range events {
-		fmt.Println(e.Kind)
-	}
-	// Output:
-	// load model took longer than 20ms
-	// watchdog started
-	// timer expired
-	// reaped
-	// watchdog stopped
-}
-
-// The process of another program is ended by its pid, but never one that has got the pid since.
-func ExampleNewProcessReaper() {
-	const nobody = 1 << 30
-	_, err := timers.NewProcessReaper(nobody, timers.ProcessOptions{Patience: time.Second})
-	fmt.Println(err != nil)
-	// Output:
-	// true
+	// what may hang is guarded
 }
 
 // asWorker is what a worker does for its handlers.
 func asWorker() (ctx context.Context, done func()) {
-	w, err := timers.New(timers.Options{})
+	w, err := watchdog.New(watchdog.Options{})
 	if err != nil {
 		panic(err)
 	}
 	w.Start()
-	c := w.Client("worker 0", timers.ReaperFunc(func(context.Context, timers.Expiry) error { return nil }))
+	c := w.Client("worker 0", watchdog.ReaperFunc(func(context.Context, watchdog.Expiry) error { return nil }))
 	return timers.NewContext(context.Background(), c), func() { c.Close(); w.Stop() }
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/timers"
 )
 
 // placeWait is how long a batch waits for its first place while others, which make several calls at once, have all of
@@ -82,7 +82,7 @@ func (t *tenant) seated(ctx context.Context) (calls.Slot, error) {
 func (t *tenant) Describe() wire.Place { return t.slot.describe() }
 
 // Timers returns the timers that the slot's process holds.
-func (t *tenant) Timers() []timers.Held {
+func (t *tenant) Timers() []watchdog.Held {
 	t.slot.mu.Lock()
 	running := t.slot.program
 	t.slot.mu.Unlock()

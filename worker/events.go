@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 )
 
 // Sink receives a worker's counts (see Options.Sinks). The worker makes one call of a sink at a time.
@@ -332,7 +332,7 @@ type Measurement struct {
 }
 
 // logTimerEvent writes an event of the watchdog to a log.
-func logTimerEvent(log *slog.Logger, level slog.Level, e timers.Event) {
+func logTimerEvent(log *slog.Logger, level slog.Level, e watchdog.Event) {
 	args := []any{}
 	if e.Worker != "" {
 		args = append(args, "holder", e.Worker, "scope", e.Scope, "after", e.After, "overdue", e.Overdue)
@@ -351,13 +351,13 @@ type repeats map[string]int
 const mostRepeats = 1000
 
 // often reports whether the event is a failure which need not be logged again: the 1st, 2nd, 4th, 8th and so on in a row are.
-func (r *repeats) often(e timers.Event) bool {
+func (r *repeats) often(e watchdog.Event) bool {
 	key := e.Worker + " " + e.Scope
 	switch e.Kind {
-	case timers.EventReaped:
+	case watchdog.EventReaped:
 		delete(*r, key)
 		return false
-	case timers.EventReapFailed:
+	case watchdog.EventReapFailed:
 	default:
 		return false
 	}

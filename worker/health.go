@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 	"go.temporal.io/api/serviceerror"
 )
 
@@ -30,7 +30,7 @@ type Health struct {
 	Watchdog WatchdogHealth `json:"watchdog"`
 	Slots    []SlotHealth   `json:"slots"`
 	// Timers are the held ones: the hundred with the earliest deadlines. A timer's worker is the slot of a process, or the batch of a Go handler.
-	Timers []timers.Held `json:"timers"`
+	Timers []watchdog.Held `json:"timers"`
 }
 
 // shownTimers is the most timers in a Health.
@@ -82,7 +82,7 @@ func (w *Worker) Health() Health { return w.metrics.health(time.Now()) }
 
 func (m *metrics) health(now time.Time) Health {
 	h := Health{
-		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{}, Timers: []timers.Held{},
+		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{}, Timers: []watchdog.Held{},
 		Watchdog: WatchdogHealth{LastRound: m.watchdog.LastRound(), Healthy: m.watchdog.Healthy()},
 	}
 	if last := h.Watchdog.LastRound; !last.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/meters"
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -29,7 +29,7 @@ type metrics struct {
 	state        atomic.Value // string: see Health.State
 
 	roster   *roster
-	watchdog *timers.Watchdog
+	watchdog *watchdog.Watchdog
 	programs bool // slots need their own processes
 
 	restarts, reaps, failedReaps atomic.Int64
@@ -48,7 +48,7 @@ func newMetrics(worker, pool string, log *slog.Logger) *metrics {
 
 // open makes the meters, takes the endpoint's address and readies the sinks. Nothing must have been
 // counted before. Whether it succeeds or not, the metrics must be closed.
-func (m *metrics) open(o Options, r *roster, w *timers.Watchdog, programs bool) error {
+func (m *metrics) open(o Options, r *roster, w *watchdog.Watchdog, programs bool) error {
 	m.roster, m.watchdog, m.programs = r, w, programs
 	m.sinks = newSinks(o.Sinks, o.SinkInterval, m.log, m.snapshot, m.sinkFailed)
 	providers := []metric.MeterProvider{}
@@ -191,24 +191,24 @@ func reasonOf(e SlotEvent) string {
 
 // timerEvent counts and logs an event of the watchdog (T14). What the events of slots cover already is
 // not logged again.
-func (m *metrics) timerEvent(e timers.Event) {
+func (m *metrics) timerEvent(e watchdog.Event) {
 	level := slog.LevelDebug
 	reap := meters.Reap("")
 	switch e.Kind {
-	case timers.EventExpired:
+	case watchdog.EventExpired:
 		for _, made := range m.meters {
 			made.Expiry(e.ReportOnly)
 		}
 		if e.ReportOnly {
 			level = slog.LevelWarn // nothing else reports it
 		}
-	case timers.EventReaped:
+	case watchdog.EventReaped:
 		m.reaps.Add(1)
 		reap = meters.ReapOK
-	case timers.EventReapFailed:
+	case watchdog.EventReapFailed:
 		m.failedReaps.Add(1)
 		reap, level = meters.ReapFailed, slog.LevelWarn
-	case timers.EventReaperPanicked:
+	case watchdog.EventReaperPanicked:
 		reap, level = meters.ReapPanicked, slog.LevelError
 	}
 	if reap != "" {

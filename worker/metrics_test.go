@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/endpoint"
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -313,8 +313,8 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	require.Contains(t, log, `holder="slot 0 of worker-1" scope="only told"`)
 	require.NotContains(t, log, `scope="my scope"`, "the slot's own event reports it")
 
-	f.metrics.timerEvent(timers.Event{Kind: timers.EventReapFailed, Worker: "w", Scope: "s", Overdue: time.Second, Err: errors.New("still there")})
-	f.metrics.timerEvent(timers.Event{Kind: timers.EventReaperPanicked, Worker: "w", Scope: "s", Err: errors.New("alas")})
+	f.metrics.timerEvent(watchdog.Event{Kind: watchdog.EventReapFailed, Worker: "w", Scope: "s", Overdue: time.Second, Err: errors.New("still there")})
+	f.metrics.timerEvent(watchdog.Event{Kind: watchdog.EventReaperPanicked, Worker: "w", Scope: "s", Err: errors.New("alas")})
 	s = f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_reaps_total", "outcome failed"))
 	require.EqualValues(t, 1, s.value(t, "stint_reaps_total", "outcome panicked"))
@@ -422,7 +422,7 @@ func BenchmarkMetrics_Call(b *testing.B) {
 	for _, address := range []string{"", ":0"} {
 		b.Run("endpoint "+address, func(b *testing.B) {
 			o := Options{Metrics: address}.withDefaults()
-			watchdog, err := timers.New(timers.Options{})
+			watchdog, err := watchdog.New(watchdog.Options{})
 			require.NoError(b, err)
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
 			defer m.Close()

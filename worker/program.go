@@ -17,9 +17,9 @@ import (
 	"github.com/stint-run/stint/internal/company"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 )
 
 const (
@@ -44,7 +44,7 @@ type program struct {
 	incarnation int
 	child       *child.Process
 	pipes       *child.Pipes
-	client      *timers.Client
+	client      *watchdog.Client
 	outbox      child.Outbox
 	stderr      *child.StderrLog
 	oomKills    int64 // of the cgroup, before

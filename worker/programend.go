@@ -17,9 +17,9 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 )
 
 // ending is why a program was made to end.
@@ -174,7 +174,7 @@ func (p *program) goodbye() {
 }
 
 // Reap ends the program because one of its timers has expired.
-func (p *program) Reap(ctx context.Context, e timers.Expiry) error {
+func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	if said := p.condemn(e.Scope); !said { // it may be tried ten times a second
 		p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
 	}

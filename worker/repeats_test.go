@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,14 +16,14 @@ func TestR21_AProgramThatMayNotBeKilledFloodsNoLog(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.serve(f.answers(""))
-	failed := timers.Event{Kind: timers.EventReapFailed, Worker: "slot 0", Scope: "a#1", Err: errors.New("operation not permitted")}
+	failed := watchdog.Event{Kind: watchdog.EventReapFailed, Worker: "slot 0", Scope: "a#1", Err: errors.New("operation not permitted")}
 	count := func() int { return strings.Count(f.log.String(), "reaping failed") }
 	for range 1024 {
 		f.metrics.timerEvent(failed)
 	}
 	require.Equal(t, 11, count(), "1, 2, 4, … 1,024")
 	require.EqualValues(t, 1024, f.metrics.failedReaps.Load(), "each is counted")
-	f.metrics.timerEvent(timers.Event{Kind: timers.EventReaped, Worker: "slot 0", Scope: "a#1"})
+	f.metrics.timerEvent(watchdog.Event{Kind: watchdog.EventReaped, Worker: "slot 0", Scope: "a#1"})
 	f.metrics.timerEvent(failed)
 	require.Equal(t, 12, count(), "another one is said again")
 
@@ -31,7 +31,7 @@ func TestR21_AProgramThatMayNotBeKilledFloodsNoLog(t *testing.T) {
 	p.child.Kill()
 	<-p.exited
 	for range 10 {
-		_ = p.Reap(t.Context(), timers.Expiry{Scope: "a#1", After: time.Second, Signal: syscall.SIGKILL})
+		_ = p.Reap(t.Context(), watchdog.Expiry{Scope: "a#1", After: time.Second, Signal: syscall.SIGKILL})
 	}
 	require.Len(t, f.happened(TimerExpired), 1)
 }

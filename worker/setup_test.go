@@ -21,9 +21,9 @@ import (
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 )
@@ -42,7 +42,7 @@ type fixture struct {
 
 	roster   *roster // of the last run
 	acts     *activities.Activities
-	watchdog *timers.Watchdog
+	watchdog *watchdog.Watchdog
 	metrics  *metrics
 	stops    chan job.Stop
 	defect   func(error) // of the worker's own goroutines
@@ -87,7 +87,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.t.Helper()
 	o := f.options.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.log), nil)))
-	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
+	watchdog, err := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	require.NoError(f.t, err)
 	f.watchdog = watchdog
 	f.roster = newRoster("worker-1", o, f.note)

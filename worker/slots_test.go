@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stretchr/testify/require"
 )
 
@@ -80,7 +80,7 @@ func TestServe_NobodyVouchesForACondemnedProgram(t *testing.T) {
 	p.condemn("a#1")
 	begin(1)
 	require.Equal(t, []int{1, 1}, doubts)
-	require.NoError(t, p.Reap(t.Context(), timers.Expiry{Scope: "load"}))
+	require.NoError(t, p.Reap(t.Context(), watchdog.Expiry{Scope: "load"}))
 	<-p.ended
 }
 

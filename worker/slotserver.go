@@ -21,6 +21,7 @@ import (
 	"github.com/stint-run/stint/internal/child"
 	"github.com/stint-run/stint/internal/frames"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -233,7 +234,7 @@ type slotCaller struct {
 // makeCalls makes the calls that come.
 func (s *slotServer) makeCalls(requests <-chan wire.CallFrame) {
 	c := &slotCaller{slotServer: s}
-	ctx := timers.NewContext(context.Background(), timers.NewRemote(s.hello.Worker, c))
+	ctx := timers.NewContext(context.Background(), watchdog.NewRemote(s.hello.Worker, c))
 	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: c.requestStop})
 	defer solo.Close()
 	for call := range requests {
@@ -325,7 +326,7 @@ func retryAfterOf(f *calls.Fault) *float64 {
 }
 
 // Acquire asks the worker for a timer, for package timers.
-func (s *slotCaller) Acquire(ctx context.Context, t timers.RemoteTimer) error {
+func (s *slotCaller) Acquire(ctx context.Context, t watchdog.RemoteTimer) error {
 	answer := make(chan *job.Error, 1)
 	s.mu.Lock()
 	s.lastID++

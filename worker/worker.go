@@ -41,10 +41,10 @@ import (
 	"github.com/stint-run/stint/internal/procs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
-	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -61,7 +61,7 @@ type Worker struct {
 	acts    *activities.Activities
 	service service // of the handler; may be nil
 	roster  *roster
-	watch   *timers.Watchdog
+	watch   *watchdog.Watchdog
 	metrics *metrics
 	link    *link
 	workers []sdkworker.Worker
@@ -101,7 +101,7 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	metrics := newMetrics(workerName(o), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
-	watchdog, err := timers.New(timers.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
+	watchdog, err := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ type dependencies struct {
 	log         *slog.Logger
 	roster      *roster
 	info        func(slot, incarnation int) SlotInfo
-	watchdog    *timers.Watchdog
+	watchdog    *watchdog.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error
 	observe     func(SlotEvent)
 	measure     func(Measurement)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -58,11 +59,11 @@ type WatchLimits struct {
 	Draining <-chan struct{}                               // the worker's
 	Notice   func(context.Context) (wire.StopNotice, bool) // more about the stop
 	Request  func(context.Context, job.Stop) error         // asks for one
-	Vouch    func(held []timers.Held)                      // heartbeats; held is what Timers returns
+	Vouch    func(held []watchdog.Held)                    // heartbeats; held is what Timers returns
 	Left     func(LeftCall)                                // a call was left behind
 
-	Watchdog *timers.Watchdog // of timers that handlers hold; nil: they have none
-	Worker   string           // what the watchdog calls this batch
+	Watchdog *watchdog.Watchdog // of timers that handlers hold; nil: they have none
+	Worker   string             // what the watchdog calls this batch
 
 	never bool // calls continue although they should end: whoever cut them decides
 }

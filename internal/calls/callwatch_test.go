@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
@@ -389,7 +390,7 @@ func TestWatch_ManyExpiries(t *testing.T) {
 func TestWatch_ScopeExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		watchdog, err := timers.New(timers.Options{})
+		watchdog, err := watchdog.New(watchdog.Options{})
 		require.NoError(t, err)
 		watchdog.Start()
 		defer watchdog.Stop()
@@ -417,7 +418,7 @@ func TestWatch_ScopeExpires(t *testing.T) {
 // A panic of the watch itself ends the batch with an error that says so.
 func TestWatch_DefectsEndAsErrors(t *testing.T) {
 	t.Parallel()
-	m := startWatched(t.Context(), WatchLimits{Beat: 1, Vouch: func([]timers.Held) { panic("no heart") }})
+	m := startWatched(t.Context(), WatchLimits{Beat: 1, Vouch: func([]watchdog.Held) { panic("no heart") }})
 	defer m.Stop()
 	h := &fake{call: func(c *Call) error {
 		ctx := c.Begin()

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/timers"
+	"github.com/stint-run/stint/internal/watchdog"
 )
 
 // fine looks at the calls of all lanes, and reports whether the batch may heartbeat.
@@ -25,13 +25,13 @@ func (m *Watch) Alive(d time.Duration) bool {
 }
 
 // Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
-func (m *Watch) Timers() []timers.Held {
-	var held []timers.Held
+func (m *Watch) Timers() []watchdog.Held {
+	var held []watchdog.Held
 	m.eachLane(func(l *Lane) {
 		if client := l.call.Load().client; client != nil {
 			held = append(held, client.Timers()...)
 		}
 	})
-	slices.SortStableFunc(held, func(a, b timers.Held) int { return a.Deadline.Compare(b.Deadline) })
+	slices.SortStableFunc(held, func(a, b watchdog.Held) int { return a.Deadline.Compare(b.Deadline) })
 	return held
 }

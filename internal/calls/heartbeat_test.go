@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +18,7 @@ func TestWatch_Heartbeats(t *testing.T) {
 	const beat, limit = time.Second, 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
-		m := startWatched(t.Context(), WatchLimits{Call: limit, Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
+		m := startWatched(t.Context(), WatchLimits{Call: limit, Beat: beat, Vouch: func([]watchdog.Held) { beats.Add(1) }})
 		defer m.Stop()
 
 		time.Sleep(10*beat + beat/2)
@@ -48,7 +48,7 @@ func TestWatch_HeartbeatsWhileAStopIsLookedUp(t *testing.T) {
 	var beats atomic.Int32
 	stopped := make(chan struct{})
 	limits := WatchLimits{
-		Beat: time.Second, Grace: time.Hour, Call: 20 * time.Second, Stopped: stopped, Vouch: func([]timers.Held) { beats.Add(1) },
+		Beat: time.Second, Grace: time.Hour, Call: 20 * time.Second, Stopped: stopped, Vouch: func([]watchdog.Held) { beats.Add(1) },
 		Notice: func(context.Context) (wire.StopNotice, bool) {
 			time.Sleep(30 * time.Second)
 			return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
@@ -84,7 +84,7 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 	const beat = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
-		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }})
+		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]watchdog.Held) { beats.Add(1) }})
 		defer m.Stop()
 		count := func() int64 { return beatsIn(10*beat+beat/2, &beats) }
 		c := &Call{lane: m.lane}
@@ -104,7 +104,7 @@ func TestWatch_NoHeartbeatsInDoubt(t *testing.T) {
 
 func TestWatch_NoHeartbeatsWithoutTimeout(t *testing.T) {
 	t.Parallel()
-	bubble(t, WatchLimits{Vouch: func([]timers.Held) { panic("nobody asked for a heartbeat") }}, func(t *testing.T, m *watched) {
+	bubble(t, WatchLimits{Vouch: func([]watchdog.Held) { panic("nobody asked for a heartbeat") }}, func(t *testing.T, m *watched) {
 		time.Sleep(time.Hour)
 	})
 }
@@ -114,18 +114,18 @@ func TestWatch_VouchesOnlyWhileWatched(t *testing.T) {
 	t.Parallel()
 	const beat = time.Second
 	synctest.Test(t, func(t *testing.T) {
-		watchdog, err := timers.New(timers.Options{})
+		dog, err := watchdog.New(watchdog.Options{})
 		require.NoError(t, err)
-		watchdog.Start()
-		defer watchdog.Stop()
+		dog.Start()
+		defer dog.Stop()
 		var beats atomic.Int64
-		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]timers.Held) { beats.Add(1) }, Watchdog: watchdog})
+		m := startWatched(t.Context(), WatchLimits{Beat: beat, Vouch: func([]watchdog.Held) { beats.Add(1) }, Watchdog: dog})
 		defer m.Stop()
 		count := func() int64 { return beatsIn(10*beat+beat/2, &beats) }
 		require.EqualValues(t, 10, count())
-		watchdog.Stop()
+		dog.Stop()
 		require.LessOrEqual(t, count(), int64(1), "the watchdog is away")
-		watchdog.Start()
+		dog.Start()
 		require.GreaterOrEqual(t, count(), int64(9), "it is back")
 	})
 }

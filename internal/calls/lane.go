@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/timers"
 )
 
@@ -15,7 +16,7 @@ import (
 // may use a Lane, besides its [Watch].
 type Lane struct {
 	watch *Watch
-	scope timers.Scope
+	scope watchdog.Scope
 	call  atomic.Pointer[callContext]
 	// overdue gets the holding of scope that has not obeyed its cancellation in time.
 	overdue chan overdue
@@ -39,7 +40,7 @@ type Lane struct {
 type callContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	client *timers.Client // nil if the worker has no watchdog
+	client *watchdog.Client // nil if the worker has no watchdog
 }
 
 // overdue is a holding that was cancelled and has not ended.
@@ -51,8 +52,8 @@ type overdue struct {
 // reaping is the watchdog's request to end the call which holds client.
 type reaping struct {
 	lane   *Lane
-	expiry timers.Expiry
-	client *timers.Client
+	expiry watchdog.Expiry
+	client *watchdog.Client
 }
 
 // Lane opens a lane. The caller must close it.
@@ -113,7 +114,7 @@ type callReaper struct {
 }
 
 // Reap has the call in hand cancelled.
-func (r *callReaper) Reap(ctx context.Context, e timers.Expiry) error {
+func (r *callReaper) Reap(ctx context.Context, e watchdog.Expiry) error {
 	select {
 	case r.lane.watch.reaps <- reaping{r.lane, e, r.of.client}:
 		return nil

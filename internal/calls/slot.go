@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stint-run/stint/internal/watchdog"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/timers"
 )
 
 // Slots assigns executions of Process to the slots of a worker. A Slots is safe for concurrent use.
@@ -23,7 +23,7 @@ type Slot interface {
 	// Describe returns the slot's description, for reports.
 	Describe() wire.Place
 	// Timers returns the timers that the slot's process holds, the earliest deadline first.
-	Timers() []timers.Held
+	Timers() []watchdog.Held
 	// Place returns the next place: the first one at once, each further one when the slot can make one call more
 	// at once. It returns nil when enough is closed before.
 	Place(enough <-chan struct{}) Place
@@ -81,7 +81,7 @@ type ownSlot struct {
 }
 
 func (*ownSlot) Describe() wire.Place           { return wire.Place{} }
-func (*ownSlot) Timers() []timers.Held          { return nil }
+func (*ownSlot) Timers() []watchdog.Held        { return nil }
 func (*ownSlot) Left(int64)                     {}
 func (*ownSlot) Crowded() bool                  { return false }
 func (s *ownSlot) Hold(bytes int64) (all int64) { return s.held.Add(bytes) }

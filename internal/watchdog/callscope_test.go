@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -193,9 +194,9 @@ func TestScope_WatchedConcurrently(t *testing.T) {
 
 func TestExpiredError(t *testing.T) {
 	t.Parallel()
-	err := error(&ExpiredError{Scope: "the call", After: 10 * time.Second, Over: time.Second})
+	err := error(&timers.ExpiredError{Scope: "the call", After: 10 * time.Second, Over: time.Second})
 	require.EqualError(t, err, "the call took longer than 10s")
-	var expired *ExpiredError
+	var expired *timers.ExpiredError
 	require.True(t, errors.As(err, &expired))
 }
 

@@ -1,10 +1,12 @@
-package timers
+package watchdog
 
 import (
 	"container/heap"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // Acquire holds a timer for the scope, which expires after that time unless it is released before; with after ≤ 0 it expires at
@@ -12,12 +14,15 @@ import (
 // also saves a timer that has expired, unless the reaping has begun.
 //
 // Acquire waits only for the answer of another process ([NewRemote]), and for at most a second.
-// Errors: *[AwayError] if the watchdog is away, *[ScopeError] if name or options are wrong or the
-// client holds too many timers, *[ClosedError] if the worker is gone. After an error nothing has changed, unless the other process has not answered.
-func (c *Client) Acquire(scope string, after time.Duration, o ...Option) error {
-	t := gather(o)
-	t.scope, t.named = scope, true
-	_, err := c.hold(after, t)
+// Errors: *[timers.AwayError] if the watchdog is away, *[timers.ScopeError] if name or options are wrong or the
+// client holds too many timers, *[timers.ClosedError] if the worker is gone. After an error nothing has changed, unless the other process has not answered.
+func (c *Client) Acquire(scope string, after time.Duration, o ...timers.Option) error {
+	var t timers.Timer
+	for _, option := range o {
+		option.Apply(&t)
+	}
+	t.Scope, t.Named = scope, true
+	_, _, err := c.Hold(after, t)
 	return err
 }
 
@@ -34,76 +39,66 @@ func (c *Client) Release(scope string) {
 	}
 }
 
-// holding is one timer while it is held.
-type holding struct {
-	client *Client
-	timer  *timer
-	number uint64
-	scope  string // of a timer that another process holds
-}
-
-// release ends the timer, unless it has ended or was replaced.
-func (h holding) release() {
-	if h.client.remote != nil {
-		h.client.remote.release(h.scope, h.number)
-		return
-	}
-	h.client.mu.Lock()
-	defer h.client.mu.Unlock()
-	if !h.client.closed && h.timer.holding == h.number {
-		h.client.drop(h.timer)
+// Release ends the timer, unless it has ended or was replaced.
+func (t *timer) Release(number uint64) {
+	c := t.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed && t.holding == number {
+		c.drop(t)
 	}
 }
 
-func (c *Client) hold(after time.Duration, terms terms) (holding, error) {
+// Hold is that of [timers.Guard].
+func (c *Client) Hold(after time.Duration, hold timers.Timer) (timers.Holding, uint64, error) {
 	if c.remote != nil {
-		return c.remote.hold(c, after, terms)
+		return c.remote.hold(c, after, hold)
 	}
-	if err := c.watchdog.options.check(terms); err != nil {
-		return holding{}, err
+	if err := c.watchdog.options.check(hold); err != nil {
+		return nil, 0, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return holding{}, &ClosedError{Worker: c.worker, Reaped: c.reaped}
+		return nil, 0, &timers.ClosedError{Worker: c.worker, Reaped: c.reaped}
 	}
 	now := c.watchdog.now()
 	if late, away := c.watchdog.away(now); away {
-		return holding{}, &AwayError{Worker: c.worker, Scope: terms.scope, Late: late}
+		return nil, 0, &timers.AwayError{Worker: c.worker, Scope: hold.Scope, Late: late}
 	}
-	t, err := c.timer(terms)
+	t, err := c.timer(hold)
 	if err != nil {
-		return holding{}, err
+		return nil, 0, err
 	}
 	c.holdings++
 	*t = timer{
-		scope: terms.scope, named: terms.named, signal: terms.signal, reportOnly: terms.reportOnly || c.reaper == nil,
+		client: c, scope: hold.Scope, named: hold.Named, signal: hold.Signal, reportOnly: hold.ReportOnly || c.reaper == nil,
 		after: after, deadline: deadline(now, after), holding: c.holdings,
 	}
 	heap.Push(&c.running, t)
 	c.plan()
-	return holding{client: c, timer: t, number: c.holdings}, nil
+	return t, c.holdings, nil
 }
 
 // timer returns the timer of a named scope that is held, or else a new one. It does not run.
-func (c *Client) timer(terms terms) (*timer, error) {
-	if terms.named {
-		if t := c.named[terms.scope]; t != nil {
+func (c *Client) timer(hold timers.Timer) (*timer, error) {
+	if hold.Named {
+		if t := c.named[hold.Scope]; t != nil {
 			c.take(t)
 			return t, nil
 		}
 	}
 	if most := c.watchdog.options.MaxTimers; len(c.running)+len(c.expired) >= most {
-		return nil, &ScopeError{Scope: terms.scope, Reason: fmt.Sprintf("%d timers are held already, which is the limit", most)}
+		return nil, &timers.ScopeError{Scope: hold.Scope, Reason: fmt.Sprintf("%d timers are held already, which is the limit", most)}
 	}
 	var t *timer
 	if last := len(c.spare) - 1; last >= 0 {
 		t, c.spare = c.spare[last], c.spare[:last]
 	} else {
-		t = new(timer)
+		t = &timer{client: c}
 	}
-	if terms.named {
-		c.named[terms.scope] = t
+	if hold.Named {
+		c.named[hold.Scope] = t
 	}
 	return t, nil
 }
@@ -130,7 +125,7 @@ func (c *Client) forget(t *timer) {
 	if t.named {
 		delete(c.named, t.scope)
 	}
-	*t = timer{}
+	*t = timer{client: c}
 	if len(c.spare) < maxSpare {
 		c.spare = append(c.spare, t)
 	}

@@ -1,7 +1,6 @@
-package timers
+package watchdog
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -25,19 +24,4 @@ func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
 	}
 	late = now - time.Duration(w.round.Load())
 	return late, late >= max(lateRounds*w.options.Interval, lateLeast)
-}
-
-// AwayError reports that no timer can be held, because nobody would notice its expiry: the watchdog is
-// not running, or its last round is too long ago (see [Watchdog.Healthy]).
-type AwayError struct {
-	Worker string        // whose client asked
-	Scope  string        // what for
-	Late   time.Duration // time since the last round; 0: the watchdog is not running
-}
-
-func (e *AwayError) Error() string {
-	if e.Late == 0 {
-		return fmt.Sprintf("scope %s of worker %s: the watchdog is not running", shorten(e.Scope), e.Worker)
-	}
-	return fmt.Sprintf("scope %s of worker %s: the watchdog has not looked for %v", shorten(e.Scope), e.Worker, e.Late.Round(time.Millisecond))
 }

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // Remote hands the requests of a worker that is a separate process to the watchdog of another
@@ -30,7 +32,7 @@ type RemoteTimer struct {
 
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
 // timer expires. Acquire waits for the answer, for at most a second; then it fails with an
-// *[AwayError], and the scope is released, since the timer may be held there all the same. Held counts the timers that this
+// *[timers.AwayError], and the scope is released, since the timer may be held there all the same. Held counts the timers that this
 // client knows of, and Condemned is always false.
 func NewRemote(worker string, r Remote) *Client {
 	return &Client{worker: worker, remote: &remote{to: r, held: map[string]uint64{}}}
@@ -47,55 +49,64 @@ type remote struct {
 }
 
 // hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its own name.
-func (r *remote) hold(c *Client, after time.Duration, t terms) (holding, error) {
-	h, before, err := r.note(c, t)
+func (r *remote) hold(c *Client, after time.Duration, t timers.Timer) (timers.Holding, uint64, error) {
+	h, number, before, err := r.note(c, t)
 	if err != nil {
-		return holding{}, err
+		return nil, 0, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), remoteLimit)
 	defer cancel()
-	err = r.to.Acquire(ctx, RemoteTimer{Scope: h.scope, After: after, Signal: t.signal, ReportOnly: t.reportOnly})
+	err = r.to.Acquire(ctx, RemoteTimer{Scope: h.scope, After: after, Signal: t.Signal, ReportOnly: t.ReportOnly})
 	switch {
 	case err == nil:
-		return h, nil
+		return h, number, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		// The request is on its way, and may be granted after this has returned.
-		r.release(h.scope, h.number)
-		err = &AwayError{Worker: c.worker, Scope: h.scope, Late: remoteLimit}
+		r.release(h.scope, number)
+		err = &timers.AwayError{Worker: c.worker, Scope: h.scope, Late: remoteLimit}
 	default:
-		r.restore(h, before)
+		r.restore(h.scope, number, before)
 	}
-	return holding{}, err
+	return nil, 0, err
 }
 
+// remoteHolding is a timer that another process holds.
+type remoteHolding struct {
+	remote *remote
+	scope  string
+}
+
+// Release is that of [timers.Holding].
+func (h *remoteHolding) Release(number uint64) { h.remote.release(h.scope, number) }
+
 // note notes a holding that is about to be requested, and returns the one that it replaces, or 0.
-func (r *remote) note(c *Client, t terms) (h holding, before uint64, err error) {
+func (r *remote) note(c *Client, t timers.Timer) (h *remoteHolding, number, before uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return holding{}, 0, &ClosedError{Worker: c.worker}
+		return nil, 0, 0, &timers.ClosedError{Worker: c.worker}
 	}
-	scope := t.scope
+	scope := t.Scope
 	before, taken := r.held[scope]
-	for i := 2; !t.named && taken; i++ {
-		scope = fmt.Sprintf("%s (%d)", t.scope, i)
+	for i := 2; !t.Named && taken; i++ {
+		scope = fmt.Sprintf("%s (%d)", t.Scope, i)
 		before, taken = r.held[scope]
 	}
 	r.holdings++
 	r.held[scope] = r.holdings
-	return holding{client: c, scope: scope, number: r.holdings}, before, nil
+	return &remoteHolding{r, scope}, r.holdings, before, nil
 }
 
 // restore takes back a holding that was refused: the other process still holds the previous one.
-func (r *remote) restore(h holding, before uint64) {
+func (r *remote) restore(scope string, number, before uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.held[h.scope] != h.number:
+	case r.held[scope] != number:
 	case before == 0:
-		delete(r.held, h.scope)
+		delete(r.held, scope)
 	default:
-		r.held[h.scope] = before
+		r.held[scope] = before
 	}
 }
 

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -41,11 +42,11 @@ func (w *wire) send(request string, apply func() error) <-chan error {
 }
 
 func (w *wire) Acquire(ctx context.Context, t RemoteTimer) error {
-	var options []Option
+	var options []timers.Option
 	if t.ReportOnly {
-		options = append(options, ReportOnly())
+		options = append(options, timers.ReportOnly())
 	}
-	options = append(options, WithSignal(t.Signal))
+	options = append(options, timers.WithSignal(t.Signal))
 	select {
 	case err := <-w.send("acquire "+t.Scope, func() error { return w.to.Acquire(t.Scope, t.After, options...) }):
 		return err
@@ -74,15 +75,15 @@ func overWire(t *testing.T, o Options, delay time.Duration) (near *Client, far *
 func TestRemote_HoldsTimersElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, r := overWire(t, Options{}, time.Millisecond)
-		ctx := NewContext(t.Context(), near)
+		ctx := timers.NewContext(t.Context(), near)
 		near.Release("never held")
 		require.Empty(t, far.sent)
-		require.NoError(t, near.Acquire("a", time.Second, WithSignal(syscall.SIGTERM)))
-		require.NoError(t, near.Acquire("b", time.Hour, ReportOnly()))
+		require.NoError(t, near.Acquire("a", time.Second, timers.WithSignal(syscall.SIGTERM)))
+		require.NoError(t, near.Acquire("b", time.Hour, timers.ReportOnly()))
 		require.Equal(t, 2, near.Held())
 		require.Equal(t, 2, far.to.Held())
 		near.Release("b")
-		require.NoError(t, Do(ctx, time.Hour, func(context.Context) error {
+		require.NoError(t, timers.Do(ctx, time.Hour, func(context.Context) error {
 			require.Equal(t, 2, far.to.Held())
 			require.Contains(t, scopes(far.to)[0]+scopes(far.to)[1], "remote_test.go#")
 			return nil
@@ -100,10 +101,10 @@ func TestRemote_HoldsTimersElsewhere(t *testing.T) {
 func TestRemote_EqualPlaces(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, _ := overWire(t, Options{}, 0)
-		ctx := NewContext(t.Context(), near)
+		ctx := timers.NewContext(t.Context(), near)
 		var releases []func()
 		for range 3 {
-			release, err := Expires(ctx, time.Hour)
+			release, err := timers.Expires(ctx, time.Hour)
 			require.NoError(t, err)
 			releases = append(releases, release)
 		}
@@ -123,7 +124,7 @@ func TestRemote_NameOfOneBeingReleased(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, _ := overWire(t, Options{}, 0)
 		far.stuck = make(chan struct{})
-		ctx := NewContext(t.Context(), near)
+		ctx := timers.NewContext(t.Context(), near)
 		first, err := inlined(ctx)
 		require.NoError(t, err)
 		for range 2 { // of two releases one is sent
@@ -148,10 +149,10 @@ func TestRemote_NameOfOneBeingReleased(t *testing.T) {
 func TestRemote_AcquireAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, _ := overWire(t, Options{}, 0)
-		ctx := NewContext(t.Context(), near)
-		first, err := Expires(ctx, time.Second, Named("s"))
+		ctx := timers.NewContext(t.Context(), near)
+		first, err := timers.Expires(ctx, time.Second, timers.Named("s"))
 		require.NoError(t, err)
-		second, err := Expires(ctx, time.Hour, Named("s"))
+		second, err := timers.Expires(ctx, time.Hour, timers.Named("s"))
 		require.NoError(t, err)
 		first()
 		synctest.Wait()
@@ -167,9 +168,9 @@ func TestRemote_Away(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, r := overWire(t, Options{}, 3*time.Second)
 		began := time.Now()
-		var away *AwayError
+		var away *timers.AwayError
 		require.ErrorAs(t, near.Acquire("s", time.Minute), &away)
-		require.Equal(t, AwayError{Worker: "w", Scope: "s", Late: remoteLimit}, *away)
+		require.Equal(t, timers.AwayError{Worker: "w", Scope: "s", Late: remoteLimit}, *away)
 		require.Equal(t, remoteLimit, time.Since(began))
 		require.Zero(t, near.Held())
 		time.Sleep(5 * time.Second)
@@ -185,9 +186,9 @@ func TestRemote_Refused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, _ := overWire(t, Options{MaxTimers: 1}, 0)
 		require.NoError(t, near.Acquire("s", time.Hour))
-		var wrong *ScopeError
+		var wrong *timers.ScopeError
 		require.ErrorAs(t, near.Acquire("t", time.Hour), &wrong)
-		require.ErrorAs(t, near.Acquire("s", time.Hour, WithSignal(99)), &wrong)
+		require.ErrorAs(t, near.Acquire("s", time.Hour, timers.WithSignal(99)), &wrong)
 		require.Equal(t, 1, near.Held())
 		near.Release("t")
 		near.Release("s")
@@ -220,7 +221,7 @@ func TestRemote_ClearAndClose(t *testing.T) {
 			require.Zero(t, far.to.Held())
 			require.False(t, near.Condemned())
 		}
-		var closed *ClosedError
+		var closed *timers.ClosedError
 		require.ErrorAs(t, near.Acquire("s", time.Hour), &closed)
 	})
 }
@@ -229,13 +230,13 @@ func TestRemote_ClearAndClose(t *testing.T) {
 func TestRemote_ManyAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, r := overWire(t, Options{}, time.Millisecond)
-		ctx := NewContext(t.Context(), near)
+		ctx := timers.NewContext(t.Context(), near)
 		var work sync.WaitGroup
 		for range 10 {
 			work.Go(func() {
 				for range 50 {
-					assert.NoError(t, Do(ctx, time.Second, func(ctx context.Context) error {
-						return Do(ctx, time.Second, func(context.Context) error { return nil })
+					assert.NoError(t, timers.Do(ctx, time.Second, func(ctx context.Context) error {
+						return timers.Do(ctx, time.Second, func(context.Context) error { return nil })
 					}))
 				}
 			})

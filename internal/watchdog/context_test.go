@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +29,7 @@ func scopes(c *Client) []string {
 
 func inContext(t *testing.T, w *watch) (context.Context, *Client) {
 	c := w.Client("w", &reaper{})
-	return NewContext(t.Context(), c), c
+	return timers.NewContext(t.Context(), c), c
 }
 
 // above is the place some lines above the caller, as a scope.
@@ -44,14 +45,14 @@ func of(f any) string {
 	return fmt.Sprintf("%s#%d", filepath.Base(file), line)
 }
 
-func inlined(ctx context.Context) (func(), error) { return Expires(ctx, time.Second) }
+func inlined(ctx context.Context) (func(), error) { return timers.Expires(ctx, time.Second) }
 
 //go:noinline
-func notInlined(ctx context.Context) (func(), error) { return Expires(ctx, time.Second) }
+func notInlined(ctx context.Context) (func(), error) { return timers.Expires(ctx, time.Second) }
 
 func inlinedTwice(ctx context.Context) (func(), error) { return inlined(ctx) }
 
-func inlinedDo(ctx context.Context, f func(context.Context) error) error { return Do(ctx, 1, f) }
+func inlinedDo(ctx context.Context, f func(context.Context) error) error { return timers.Do(ctx, 1, f) }
 
 // T3: the default scope is really the caller's file and line: of Expires and Do, in functions that
 // are inlined or not, through function values and in goroutines.
@@ -61,7 +62,7 @@ func TestExpires_DefaultScopeIsTheCallers(t *testing.T) {
 		var held []string
 		look := func(context.Context) error { held = scopes(c); return nil }
 		for range 3 { // they are known from the second time on
-			release, err := Expires(ctx, time.Second)
+			release, err := timers.Expires(ctx, time.Second)
 			require.Equal(t, []string{above(1)}, scopes(c))
 			require.NoError(t, err)
 			release()
@@ -80,17 +81,17 @@ func TestExpires_DefaultScopeIsTheCallers(t *testing.T) {
 			require.Equal(t, []string{of(inlined)}, scopes(c))
 			release()
 
-			require.NoError(t, Do(ctx, time.Second, look))
+			require.NoError(t, timers.Do(ctx, time.Second, look))
 			require.Equal(t, []string{above(1)}, held)
 			require.NoError(t, inlinedDo(ctx, look))
 			require.Equal(t, []string{of(inlinedDo)}, held)
-			through := Do
+			through := timers.Do
 			require.NoError(t, through(ctx, time.Second, look))
 			require.Equal(t, []string{above(1)}, held)
 
 			ended := make(chan string)
 			go func() {
-				_ = Do(ctx, time.Second, look)
+				_ = timers.Do(ctx, time.Second, look)
 				ended <- above(1)
 			}()
 			want := <-ended
@@ -107,7 +108,7 @@ func TestExpires_DefaultScopesDoNotEndEachOther(t *testing.T) {
 		ctx, c := inContext(t, w)
 		var nested func(depth int)
 		nested = func(depth int) {
-			assert.NoError(t, Do(ctx, time.Second, func(context.Context) error {
+			assert.NoError(t, timers.Do(ctx, time.Second, func(context.Context) error {
 				assert.Equal(t, depth, c.Held())
 				if depth < 10 {
 					nested(depth + 1)
@@ -122,7 +123,7 @@ func TestExpires_DefaultScopesDoNotEndEachOther(t *testing.T) {
 		var work sync.WaitGroup
 		for i := range 10 {
 			work.Go(func() {
-				_ = Do(ctx, 5*time.Second, func(context.Context) error {
+				_ = timers.Do(ctx, 5*time.Second, func(context.Context) error {
 					time.Sleep(time.Duration(i)*time.Second + interval/2)
 					return nil
 				})
@@ -139,9 +140,9 @@ func TestExpires_DefaultScopesDoNotEndEachOther(t *testing.T) {
 func TestExpires_Named(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ctx, c := inContext(t, start(t, Options{}))
-		first, err := Expires(ctx, time.Second, Named("load"))
+		first, err := timers.Expires(ctx, time.Second, timers.Named("load"))
 		require.NoError(t, err)
-		second, err := Expires(ctx, time.Hour, Named("load"))
+		second, err := timers.Expires(ctx, time.Hour, timers.Named("load"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"load"}, scopes(c))
 		first()
@@ -149,13 +150,13 @@ func TestExpires_Named(t *testing.T) {
 		require.Equal(t, []string{"load"}, scopes(c), "held by the second")
 		second()
 		require.Zero(t, c.Held())
-		require.NoError(t, c.Acquire("load", time.Second, Named("takes no notice")))
+		require.NoError(t, c.Acquire("load", time.Second, timers.Named("takes no notice")))
 		require.Equal(t, []string{"load"}, scopes(c))
 		second()
 		require.Equal(t, 1, c.Held())
 		c.Release("load")
-		var wrong *ScopeError
-		_, err = Expires(ctx, time.Second, Named(""))
+		var wrong *timers.ScopeError
+		_, err = timers.Expires(ctx, time.Second, timers.Named(""))
 		require.ErrorAs(t, err, &wrong)
 	})
 }
@@ -165,22 +166,22 @@ func TestDo_ReleasesOnEveryWayOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ctx, c := inContext(t, start(t, Options{}))
 		mine := errors.New("mine")
-		require.NoError(t, Do(ctx, time.Second, func(inner context.Context) error {
+		require.NoError(t, timers.Do(ctx, time.Second, func(inner context.Context) error {
 			require.Equal(t, ctx, inner)
 			require.Equal(t, 1, c.Held())
 			return nil
 		}))
 		require.Zero(t, c.Held())
-		require.Equal(t, mine, Do(ctx, time.Second, func(context.Context) error { return mine }))
+		require.Equal(t, mine, timers.Do(ctx, time.Second, func(context.Context) error { return mine }))
 		require.Zero(t, c.Held())
 		require.PanicsWithValue(t, "out", func() {
-			_ = Do(ctx, time.Second, func(context.Context) error { panic("out") })
+			_ = timers.Do(ctx, time.Second, func(context.Context) error { panic("out") })
 		})
 		require.Zero(t, c.Held())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = Do(ctx, time.Second, func(context.Context) error { runtime.Goexit(); return nil })
+			_ = timers.Do(ctx, time.Second, func(context.Context) error { runtime.Goexit(); return nil })
 		}()
 		<-ended
 		require.Zero(t, c.Held())
@@ -193,25 +194,20 @@ func TestDo_DoesNotRunUnguarded(t *testing.T) {
 		w := start(t, Options{})
 		ctx, c := inContext(t, w)
 		run := func(context.Context) error { t.Error("it must not run"); return nil }
-		for _, without := range []context.Context{t.Context(), NewContext(t.Context(), nil)} {
-			require.ErrorIs(t, Do(without, time.Second, run), ErrNoClient)
-			release, err := Expires(without, time.Second)
-			require.ErrorIs(t, err, ErrNoClient)
+		for _, without := range []context.Context{t.Context(), timers.NewContext(t.Context(), nil)} {
+			require.ErrorIs(t, timers.Do(without, time.Second, run), timers.ErrNoGuard)
+			release, err := timers.Expires(without, time.Second)
+			require.ErrorIs(t, err, timers.ErrNoGuard)
 			release()
-			_, ok := FromContext(without)
-			require.False(t, ok)
 		}
-		got, ok := FromContext(ctx)
-		require.True(t, ok)
-		require.Same(t, c, got)
 		w.Stop()
-		var away *AwayError
-		require.ErrorAs(t, Do(ctx, time.Second, run), &away)
+		var away *timers.AwayError
+		require.ErrorAs(t, timers.Do(ctx, time.Second, run), &away)
 		require.Contains(t, away.Scope, "context_test.go#")
 		w.Start()
 		c.Close()
-		var closed *ClosedError
-		require.ErrorAs(t, Do(ctx, time.Second, run), &closed)
+		var closed *timers.ClosedError
+		require.ErrorAs(t, timers.Do(ctx, time.Second, run), &closed)
 	})
 }
 
@@ -219,12 +215,12 @@ func TestDo_DoesNotRunUnguarded(t *testing.T) {
 func TestExpires_DefaultScopeOfAnyLength(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ctx, c := inContext(t, start(t, Options{MaxScope: 3, MaxTimers: 1}))
-		release, err := Expires(ctx, time.Second)
+		release, err := timers.Expires(ctx, time.Second)
 		require.NoError(t, err)
 		defer release()
 		require.Equal(t, 1, c.Held())
-		var wrong *ScopeError
-		_, err = Expires(ctx, time.Second)
+		var wrong *timers.ScopeError
+		_, err = timers.Expires(ctx, time.Second)
 		require.ErrorAs(t, err, &wrong)
 		require.Contains(t, wrong.Error(), "1 timers are held")
 	})

@@ -1,21 +1,9 @@
-package timers
+package watchdog
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 )
-
-// ExpiredError reports that a timer has expired.
-type ExpiredError struct {
-	Scope string
-	After time.Duration // how long the scope was allowed to last
-	Over  time.Duration // how long ago that was
-}
-
-func (e *ExpiredError) Error() string {
-	return fmt.Sprintf("%s took longer than %v", e.Scope, e.After)
-}
 
 // Scope is one timer that is acquired and released over and over by a single goroutine, millions
 // of times if need be, and watched by another. Acquiring it costs one atomic addition and does not read a clock: the watcher

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +21,7 @@ func TestWatchdog_ReapingEndsAllTimers(t *testing.T) {
 		c, d := w.Client("w", r), w.Client("other", other)
 		require.NoError(t, c.Acquire("a", time.Second))
 		require.NoError(t, c.Acquire("b", 1500*time.Millisecond))
-		require.NoError(t, c.Acquire("report", 2*time.Second, ReportOnly()))
+		require.NoError(t, c.Acquire("report", 2*time.Second, timers.ReportOnly()))
 		require.NoError(t, d.Acquire("a", time.Hour))
 		require.False(t, c.Condemned())
 		time.Sleep(time.Minute)
@@ -30,7 +31,7 @@ func TestWatchdog_ReapingEndsAllTimers(t *testing.T) {
 		require.False(t, c.Condemned())
 		require.Equal(t, 1, d.Held())
 		require.Equal(t, []EventKind{EventStarted, EventExpired, EventReaped}, w.kinds())
-		var closed *ClosedError
+		var closed *timers.ClosedError
 		require.ErrorAs(t, c.Acquire("a", time.Second), &closed)
 		require.True(t, closed.Reaped)
 		require.EqualError(t, closed, "worker w holds no timers any more: it was reaped")
@@ -171,7 +172,7 @@ func TestWatchdog_SignalOrReport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, r := start(t, Options{}), &reaper{}
 		c := w.Client("w", r)
-		require.NoError(t, c.Acquire("report", time.Second, WithSignal(syscall.SIGKILL), ReportOnly()))
+		require.NoError(t, c.Acquire("report", time.Second, timers.WithSignal(syscall.SIGKILL), timers.ReportOnly()))
 		time.Sleep(10 * time.Second)
 		require.Empty(t, r.reaps())
 		require.Zero(t, c.Held())
@@ -182,7 +183,7 @@ func TestWatchdog_SignalOrReport(t *testing.T) {
 		require.Equal(t, "report", expired[0].Scope)
 		c.Release("report")
 
-		require.NoError(t, c.Acquire("kill", time.Second, WithSignal(syscall.SIGABRT)))
+		require.NoError(t, c.Acquire("kill", time.Second, timers.WithSignal(syscall.SIGABRT)))
 		time.Sleep(2 * time.Second)
 		require.Len(t, r.reaps(), 1)
 		require.Equal(t, syscall.SIGABRT, r.reaps()[0].Signal)
@@ -196,7 +197,7 @@ func TestWatchdog_ReportsOfCondemned(t *testing.T) {
 		w := start(t, Options{})
 		c := w.Client("w", &reaper{do: func(ctx context.Context, _ Expiry) error { <-ctx.Done(); return ctx.Err() }})
 		require.NoError(t, c.Acquire("kill", time.Second))
-		require.NoError(t, c.Acquire("report", 2*time.Second, ReportOnly()))
+		require.NoError(t, c.Acquire("report", 2*time.Second, timers.ReportOnly()))
 		time.Sleep(2*time.Second + interval)
 		expired := w.reported(EventExpired)
 		require.Len(t, expired, 2)
@@ -219,9 +220,9 @@ func TestWatchdog_NoReaper(t *testing.T) {
 
 func TestExpiry_Err(t *testing.T) {
 	t.Parallel()
-	var expired *ExpiredError
+	var expired *timers.ExpiredError
 	require.ErrorAs(t, Expiry{Scope: "load", After: time.Minute, Overdue: time.Second}.Err(), &expired)
-	require.Equal(t, ExpiredError{Scope: "load", After: time.Minute, Over: time.Second}, *expired)
+	require.Equal(t, timers.ExpiredError{Scope: "load", After: time.Minute, Over: time.Second}, *expired)
 }
 
 func TestReaperFunc(t *testing.T) {

@@ -1,10 +1,12 @@
-package timers
+package watchdog
 
 import (
 	"context"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // benchWatchdog returns a watchdog that runs for as long as the benchmark.
@@ -46,10 +48,10 @@ func hold(b *testing.B, c *Client, n int) {
 }
 
 func BenchmarkExpires(b *testing.B) {
-	ctx := NewContext(b.Context(), benchWatchdog(b).Client("w", nil))
+	ctx := timers.NewContext(b.Context(), benchWatchdog(b).Client("w", nil))
 	b.ReportAllocs()
 	for b.Loop() {
-		release, err := Expires(ctx, time.Minute)
+		release, err := timers.Expires(ctx, time.Minute)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -58,10 +60,10 @@ func BenchmarkExpires(b *testing.B) {
 }
 
 func BenchmarkDo(b *testing.B) {
-	ctx := NewContext(b.Context(), benchWatchdog(b).Client("w", nil))
+	ctx := timers.NewContext(b.Context(), benchWatchdog(b).Client("w", nil))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Do(ctx, time.Minute, func(context.Context) error { return nil }); err != nil {
+		if err := timers.Do(ctx, time.Minute, func(context.Context) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"container/heap"
@@ -9,6 +9,7 @@ import (
 
 // timer is one holding of a scope. Released ones are used again by their client.
 type timer struct {
+	client     *Client
 	scope      string
 	named      bool // it is found by its scope
 	after      time.Duration

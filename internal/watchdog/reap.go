@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"container/heap"
@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"syscall"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // Reaper ends a worker. It belongs to one client, whose watchdog calls it from a separate goroutine,
@@ -38,9 +40,9 @@ type Expiry struct {
 	Signal  syscall.Signal // the signal to end the worker with; 0: the reaper chooses
 }
 
-// Err is the expiry as an error, an *[ExpiredError]: what the work of the worker has failed with.
+// Err is the expiry as an error, an *[timers.ExpiredError]: what the work of the worker has failed with.
 func (e Expiry) Err() error {
-	return &ExpiredError{Scope: e.Scope, After: e.After, Over: e.Overdue}
+	return &timers.ExpiredError{Scope: e.Scope, After: e.After, Over: e.Overdue}
 }
 
 const reapLimit = 10 * time.Second

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )
 
@@ -198,9 +199,9 @@ func TestWatchdog_Away(t *testing.T) {
 		require.NoError(t, err)
 		c := w.Client("w", &reaper{})
 		began := time.Now()
-		var away *AwayError
+		var away *timers.AwayError
 		require.ErrorAs(t, c.Acquire("s", time.Second), &away)
-		require.Equal(t, AwayError{Worker: "w", Scope: "s"}, *away)
+		require.Equal(t, timers.AwayError{Worker: "w", Scope: "s"}, *away)
 		require.EqualError(t, away, `scope "s" of worker w: the watchdog is not running`)
 
 		w.Start()

@@ -1,4 +1,4 @@
-package timers
+package watchdog
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -43,7 +44,7 @@ func TestClient_Clear(t *testing.T) {
 		r := &settler{settle: func(context.Context) { time.Sleep(interval) }}
 		c := w.Client("w", r)
 		c.Clear()
-		release, err := Expires(NewContext(t.Context(), c), time.Second)
+		release, err := timers.Expires(timers.NewContext(t.Context(), c), time.Second)
 		require.NoError(t, err)
 		require.NoError(t, c.Acquire("a", time.Second))
 		require.NoError(t, c.Acquire("b", time.Hour))
@@ -67,9 +68,9 @@ func TestClient_AcquireAgainReplaces(t *testing.T) {
 		began := time.Now()
 		a, b := w.Client("a", later), w.Client("b", sooner)
 		require.NoError(t, a.Acquire("s", time.Second))
-		require.NoError(t, b.Acquire("s", time.Hour, ReportOnly()))
+		require.NoError(t, b.Acquire("s", time.Hour, timers.ReportOnly()))
 		time.Sleep(interval / 2)
-		require.NoError(t, a.Acquire("s", 10*time.Second, WithSignal(syscall.SIGTERM)))
+		require.NoError(t, a.Acquire("s", 10*time.Second, timers.WithSignal(syscall.SIGTERM)))
 		require.NoError(t, b.Acquire("s", time.Second))
 		require.Equal(t, 1, a.Held())
 		require.Equal(t, 1, b.Held())
@@ -106,7 +107,7 @@ func TestClient_Limits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := start(t, Options{MaxTimers: 3})
 		c := w.Client("w", &reaper{})
-		var wrong *ScopeError
+		var wrong *timers.ScopeError
 		require.ErrorAs(t, c.Acquire("", time.Second), &wrong)
 		require.EqualError(t, wrong, "scope: the name is empty: use 1 to 200 bytes")
 		require.NoError(t, c.Acquire(strings.Repeat("x", 200), time.Second))
@@ -114,7 +115,7 @@ func TestClient_Limits(t *testing.T) {
 		require.Contains(t, wrong.Error(), "201 bytes")
 		require.Less(t, len(wrong.Error()), 200)
 		for _, signal := range []syscall.Signal{-1, 65} {
-			require.ErrorAs(t, c.Acquire("a", time.Second, WithSignal(signal)), &wrong)
+			require.ErrorAs(t, c.Acquire("a", time.Second, timers.WithSignal(signal)), &wrong)
 		}
 		require.Equal(t, 1, c.Held(), "what is refused leaves nothing")
 
@@ -135,14 +136,14 @@ func TestClient_Close(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, r := start(t, Options{}), &reaper{}
 		c, other := w.Client("w", r), w.Client("other", r)
-		release, err := Expires(NewContext(t.Context(), c), time.Second)
+		release, err := timers.Expires(timers.NewContext(t.Context(), c), time.Second)
 		require.NoError(t, err)
 		require.NoError(t, c.Acquire("a", time.Second))
 		c.Close()
 		c.Close()
 		require.Zero(t, c.Held())
 		require.Len(t, w.clients, 1)
-		var closed *ClosedError
+		var closed *timers.ClosedError
 		require.ErrorAs(t, c.Acquire("a", time.Second), &closed)
 		require.EqualError(t, closed, "worker w holds no timers any more: it has ended")
 		c.Release("a")
@@ -210,11 +211,11 @@ func TestClient_Concurrently(t *testing.T) {
 						after = 0
 					}
 					err := c.Acquire(scope, after)
-					if closed := new(ClosedError); errors.As(err, &closed) {
+					if closed := new(timers.ClosedError); errors.As(err, &closed) {
 						return
 					}
 					assert.NoError(t, err)
-					_ = Do(NewContext(t.Context(), c), time.Hour, func(context.Context) error { return nil })
+					_ = timers.Do(timers.NewContext(t.Context(), c), time.Hour, func(context.Context) error { return nil })
 					c.Release(scope)
 					_, _, _ = c.Held(), c.Condemned(), w.Healthy()
 				}
@@ -272,16 +273,16 @@ func TestClient_Allocations(t *testing.T) {
 	w.Start()
 	defer w.Stop()
 	c := w.Client("w", nil)
-	ctx := NewContext(t.Context(), c)
+	ctx := timers.NewContext(t.Context(), c)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		_ = c.Acquire("s", time.Hour, WithSignal(syscall.SIGTERM), ReportOnly())
+		_ = c.Acquire("s", time.Hour, timers.WithSignal(syscall.SIGTERM), timers.ReportOnly())
 		c.Release("s")
 	}))
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		_ = Do(ctx, time.Hour, func(context.Context) error { return nil })
+		_ = timers.Do(ctx, time.Hour, func(context.Context) error { return nil })
 	}))
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
-		release, _ := Expires(ctx, time.Hour, Named("s"))
+		release, _ := timers.Expires(ctx, time.Hour, timers.Named("s"))
 		release()
 	}), 1.0)
 }

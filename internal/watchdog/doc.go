@@ -1,0 +1,48 @@
+// Package watchdog holds the expiry timers of package timers, and has workers reaped whose timers expire. The timer around every call of a
+// handler is a [Scope], which costs a few nanoseconds.
+//
+// # Watchdog and clients
+//
+// One [Watchdog] looks after the timers of all workers of a process, in rounds, by default every
+// 100 ms. Each worker that can be reaped (a slot's child process, or the goroutine that runs a
+// handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
+// timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
+// The worker's next incarnation gets a new client. A worker that is a separate process may have
+// a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [timers.ReportOnly] only raises an event.
+//
+// A round calls no code of other packages: it only finds what has expired. Settling and reaping happen
+// in a goroutine for each condemned worker, and another one reports events, so neither a reaper
+// that hangs nor a slow listener makes the next round late. Before a worker is reaped, it is
+// settled: if its releases travel over a pipe, what it had sent by then is applied (see
+// [Settler]), and only if the timer is still held after that is the worker reaped.
+//
+// Times are taken from the monotonic clock, as durations from the moment at which a timer is
+// acquired; setting the machine's clock changes nothing.
+//
+// A client whose watchdog is not running, or is late, refuses timers with an [timers.AwayError] at once:
+// code that asks to be guarded must not run unguarded without knowing it.
+//
+// # Source
+//
+// The idea, and the words timer, scope, acquire, release and reap, are those of torch elastic's
+// expiration timers (torch.distributed.elastic.timer). The differences:
+//
+//   - A deadline there is a time of day, compared between processes; here it is a duration on a
+//     monotonic clock.
+//   - Workers there are pids: a timer can outlive its process, and the kill can hit whoever has
+//     got the pid since. Here timers belong to a client, which is closed with its worker.
+//   - One reaping after the other delays the round there; here each has its goroutine and a limit.
+//   - The file based server there forgets a worker's timers even if the reaping fails, and ends
+//     its own process after a kill; here a failed reaping is retried every round, and the
+//     watchdog's own process is never signalled.
+package watchdog
+
+// What lies where:
+//
+//	acquire.go, client.go     acquiring and releasing; the timers of one worker
+//	timer.go, callscope.go    a timer; a call's timer, in a few nanoseconds
+//	watchdog.go, settle.go    rounds: what has expired; what was released in time
+//	away.go                   a watchdog that cannot be relied on
+//	reap.go                   ends what hangs
+//	remote.go                 timers that a parent holds for its child
+//	held.go, event.go         what is shown; options.go
