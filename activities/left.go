@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 )
 
@@ -46,7 +47,7 @@ func (l *leftCalls) take(run string) (running []job.Straggler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, call := range l.jobs[run] {
-		if len(running) < job.MaxForced && !call.Returned() {
+		if len(running) < limits.MaxForced && !call.Returned() {
 			running = append(running, call.Straggler)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
 	private "github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -110,7 +111,7 @@ func role(name string, args []string) error {
 	case "stops-paced":
 		return stops(args, stopsPaced())
 	case "kills":
-		return kills(args, job.DefaultBackoff)
+		return kills(args, limits.DefaultBackoff)
 	case "kills-at-once":
 		return kills(args, time.Millisecond)
 	}
@@ -331,7 +332,7 @@ func bareWorkflow(ctx workflow.Context, n int) error {
 	selector := workflow.NewSelector(ctx)
 	flying := 0
 	for started := 0; started < n || flying > 0; {
-		for ; started < n && flying < job.LeastAutoWindow; started++ {
+		for ; started < n && flying < limits.LeastAutoWindow; started++ {
 			flying++
 			selector.AddFuture(workflow.ExecuteActivity(ctx, empty), func(workflow.Future) { flying-- })
 		}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/job"
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
@@ -70,7 +70,7 @@ func (b *bench) latencyRows() []row {
 		b.latencyRow(told+"pushed", "p99 ≤ "+brief(pushLimit), "stops-pushed", clusterWorkers*clusterSlots),
 		b.latencyRow(told+"paced leg", "p99 ≤ "+brief(longLegLimit), "stops-paced", 500),
 		b.latencyRow(told+"heartbeats", "p99 ≤ "+brief(heartbeatLimit()), "stops-heartbeats", clusterWorkers*clusterSlots),
-		b.latencyRow(taken+"1 s", "max ≤ "+brief(killLimit(job.DefaultBackoff)), "kills", killCalls),
+		b.latencyRow(taken+"1 s", "max ≤ "+brief(killLimit(limits.DefaultBackoff)), "kills", killCalls),
 		b.latencyRow(taken+"1 ms", "max ≤ "+brief(killLimit(time.Millisecond)), "kills-at-once", killCalls),
 	}
 }

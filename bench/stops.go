@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 )
 
@@ -40,7 +41,7 @@ func allSlots(s series) series {
 }
 
 func stopsPushed() series {
-	return allSlots(series{lanes: 1, each: 40, limit: pushLimit, spec: job.Spec{Expiry: job.DefaultExpiry}})
+	return allSlots(series{lanes: 1, each: 40, limit: pushLimit, spec: job.Spec{Expiry: limits.DefaultExpiry}})
 }
 
 func stopsHeartbeats() series {

@@ -9,21 +9,19 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 )
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// MaxName is the length limit of job and pool names, in bytes.
-const MaxName = 200
-
 // CheckName returns an error if name is not a valid name; what, such as "job" or "pool", is what it
 // names. A job may also have a name as schedules give them (see [ScheduledName]).
 func CheckName(what, name string) error {
-	if schedule, _, ok := ScheduledName(name); ok && what == "job" && len(name) <= MaxName {
-		return checkName(what, schedule, MaxName)
+	if schedule, _, ok := ScheduledName(name); ok && what == "job" && len(name) <= limits.MaxName {
+		return checkName(what, schedule, limits.MaxName)
 	}
-	return checkName(what, name, MaxName)
+	return checkName(what, name, limits.MaxName)
 }
 
 func checkName(what, name string, limit int) error {
@@ -51,9 +49,6 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 func fieldError(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
-
-// MaxColumns is the most columns of a table.
-const MaxColumns = 10_000
 
 // checkFormats checks what the spec says about the form of inputs and output.
 func (s Spec) checkFormats() []error {
@@ -89,8 +84,8 @@ func (s Spec) checkColumns() []error {
 		return nil
 	case location.Delimiter(s.Output) == 0:
 		return []error{fieldError("Columns", "are for tables: use an output that ends in .csv or .tsv")}
-	case len(s.Columns) > MaxColumns:
-		return []error{fieldError("Columns", "are %d: use at most %d", len(s.Columns), MaxColumns)}
+	case len(s.Columns) > limits.MaxColumns:
+		return []error{fieldError("Columns", "are %d: use at most %d", len(s.Columns), limits.MaxColumns)}
 	}
 	var errs []error
 	for i, name := range s.Columns {
@@ -115,11 +110,11 @@ func (s Spec) checkFeed() error {
 	default:
 		errs = append(errs, fieldError("Format", "%q: use jsonl or text for a feed", s.Format))
 	}
-	if s.Capacity < 1 || s.Capacity > MaxCapacity {
-		errs = append(errs, fieldError("Capacity", "%d: use 1 to %d items", s.Capacity, MaxCapacity))
+	if s.Capacity < 1 || s.Capacity > limits.MaxCapacity {
+		errs = append(errs, fieldError("Capacity", "%d: use 1 to %d items", s.Capacity, limits.MaxCapacity))
 	}
-	if s.CapacityBytes < minCapacityBytes || s.CapacityBytes > MaxCapacityBytes {
-		errs = append(errs, fieldError("CapacityBytes", "%d: use %d to %d bytes", s.CapacityBytes, minCapacityBytes, MaxCapacityBytes))
+	if s.CapacityBytes < minCapacityBytes || s.CapacityBytes > limits.MaxCapacityBytes {
+		errs = append(errs, fieldError("CapacityBytes", "%d: use %d to %d bytes", s.CapacityBytes, minCapacityBytes, limits.MaxCapacityBytes))
 	}
 	if s.BatchWait != 0 && (s.BatchWait < minBatchWait || s.BatchWait > maxBatchWait) {
 		errs = append(errs, fieldError("BatchWait", "%v: use %v to %v, or 0; shorter waits are the client's (FeedOptions.Linger)", s.BatchWait, minBatchWait, maxBatchWait))

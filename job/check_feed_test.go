@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,9 +18,9 @@ func TestSpec_Feed(t *testing.T) {
 	s := feedSpec()
 	require.NoError(t, s.Validate())
 	require.Equal(t, "jsonl", s.Format)
-	require.Equal(t, DefaultCapacity, s.Capacity)
-	require.EqualValues(t, DefaultCapacityBytes, s.CapacityBytes)
-	require.Equal(t, DefaultKeep, s.Keep)
+	require.Equal(t, limits.DefaultCapacity, s.Capacity)
+	require.EqualValues(t, limits.DefaultCapacityBytes, s.CapacityBytes)
+	require.Equal(t, limits.DefaultKeep, s.Keep)
 	require.Zero(t, s.BatchWait)
 
 	s.BatchWait = 1500 * time.Millisecond
@@ -41,7 +42,7 @@ func TestSpec_FeedRefused(t *testing.T) {
 		{"inputs", func(s *Spec) { s.Input = []string{"a"} }, "a feed has no inputs"},
 		{"csv", func(s *Spec) { s.Format = "csv" }, "use jsonl or text"},
 		{"negative capacity", func(s *Spec) { s.Capacity = -1 }, "use 1 to 100000 items"},
-		{"capacity too large", func(s *Spec) { s.Capacity = MaxCapacity + 1 }, "use 1 to 100000 items"},
+		{"capacity too large", func(s *Spec) { s.Capacity = limits.MaxCapacity + 1 }, "use 1 to 100000 items"},
 		{"bytes too few", func(s *Spec) { s.CapacityBytes = 1 }, "use 1024 to"},
 		{"short wait", func(s *Spec) { s.BatchWait = 50 * time.Millisecond }, "FeedOptions.Linger"},
 		{"negative wait", func(s *Spec) { s.BatchWait = -time.Second }, "BatchWait"},

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,8 +17,8 @@ func TestCheckName(t *testing.T) {
 		{"digits and dashes", "2026-11-21", ""},
 		{"one byte", "a", ""},
 		{"dash at the end", "a-", ""},
-		{"longest", strings.Repeat("a", MaxName), ""},
-		{"too long", strings.Repeat("a", MaxName+1), "201 bytes long: at most 200"},
+		{"longest", strings.Repeat("a", limits.MaxName), ""},
+		{"too long", strings.Repeat("a", limits.MaxName+1), "201 bytes long: at most 200"},
 		{"empty", "", "is empty"},
 		{"dash first", "-a", "beginning with a letter or digit"},
 		{"upper case", "Nightly", "use lower-case letters"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/stint-run/stint/internal/limits"
 )
 
 // Kinds of a Failure.
@@ -102,12 +104,8 @@ func PermanentErrors() []string {
 
 // Tolerance is how many failed items a job tolerates: a number of items ("100", "0" for none), or a
 // share of the items done, above 0% and up to 100% ("5%", "0.1%"), which is checked once
-// [ToleranceItems] items are done and at the end. Empty or "none": any number.
+// 1,000 items are done and at the end. Empty or "none": any number.
 type Tolerance string
-
-// ToleranceItems is the number of outcomes from which a tolerance in percent is checked: a share of
-// fewer items says little.
-const ToleranceItems = 1000
 
 // Unlimited reports whether any number of failed items is tolerated.
 func (t Tolerance) Unlimited() bool { return t == "" || t == noneText }
@@ -149,7 +147,7 @@ func (t Tolerance) Allowed(done int64, final bool) (failed int64, ok bool) {
 		return 0, false
 	case millionths == 0:
 		return items, true
-	case done < ToleranceItems && !final:
+	case done < limits.ToleranceItems && !final:
 		return 0, false
 	}
 	return done/1_000_000*millionths + done%1_000_000*millionths/1_000_000, true

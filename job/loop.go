@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 )
 
@@ -106,8 +107,8 @@ func (s Spec) checkLoop() error {
 	if s.Every != 0 && (s.Every < minEvery || s.Every > maxDuration) {
 		errs = append(errs, fieldError("Every", "%v: use %v to %v, or leave it out to run back to back", s.Every, minEvery, maxDuration))
 	}
-	if s.Slots < 1 || s.Slots > MaxSlots {
-		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", s.Slots, MaxSlots))
+	if s.Slots < 1 || s.Slots > limits.MaxSlots {
+		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", s.Slots, limits.MaxSlots))
 	}
 	switch {
 	case s.CatchUp != "" && s.CatchUp != CatchUpAll && s.CatchUp != CatchUpSkip:

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +41,7 @@ func TestSpec_LoopRefused(t *testing.T) {
 		{"Every", "use 1ms to", func(s *Spec) { s.Every = -time.Second }},
 		{"Every", "use 1ms to", func(s *Spec) { s.Every = time.Microsecond }},
 		{"Slots", "use 1 to 200", func(s *Spec) { s.Slots = -1 }},
-		{"Slots", "use 1 to 200", func(s *Spec) { s.Slots = MaxSlots + 1 }},
+		{"Slots", "use 1 to 200", func(s *Spec) { s.Slots = limits.MaxSlots + 1 }},
 		{"CatchUp", "use all or skip", func(s *Spec) { s.CatchUp = "some" }},
 		{"CatchUp", "misses no tick", func(s *Spec) { s.Every = 0 }},
 		{"Output", "end it with '/'", func(s *Spec) { s.Output, s.Store = "out.jsonl", "s/" }},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -128,15 +129,6 @@ type Output struct {
 // HasResults reports whether there are results, and not only errors of a job that has failed.
 func (o Output) HasResults() bool { return o.Location != "" || o.Checksum != "" }
 
-// Limits of the lists in a Report.
-const (
-	MaxLaterErrors = 20
-	MaxWorkers     = 50
-	MaxForced      = 20
-	MaxGone        = 20
-	MaxStragglers  = 1000
-)
-
 // Throttle is a rate that slow-down requests of the handler have lowered. It recovers automatically.
 type Throttle struct {
 	Rate  Rate      `json:"rate"`  // of the whole job, at present; 0: not known, there is a pause only
@@ -191,7 +183,7 @@ type WorkerShare struct {
 	Concurrency int `json:"concurrency,omitempty"`
 }
 
-// AddWorkers adds the shares of two lists by worker, and keeps the [MaxWorkers] with the most items.
+// AddWorkers adds the shares of two lists by worker, and keeps the 50 with the most items.
 func AddWorkers(a, b []WorkerShare) []WorkerShare {
 	sum := slices.Clone(a)
 	for _, w := range b {
@@ -214,7 +206,7 @@ func AddWorkers(a, b []WorkerShare) []WorkerShare {
 	slices.SortFunc(sum, func(a, b WorkerShare) int {
 		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
 	})
-	return sum[:min(len(sum), MaxWorkers)]
+	return sum[:min(len(sum), limits.MaxWorkers)]
 }
 
 // Report is the state of a job. Its JSON form is stable.
@@ -228,7 +220,7 @@ type Report struct {
 	Reason string `json:"reason,omitempty"`
 	Error  *Error `json:"error,omitempty"`
 	// LaterErrors were reported when the job was already ending; they do not change its state. At most
-	// [MaxLaterErrors]; LaterErrorsOmitted counts the others.
+	// [limits.MaxLaterErrors]; LaterErrorsOmitted counts the others.
 	LaterErrors        []Error `json:"later_errors,omitempty"`
 	LaterErrorsOmitted int     `json:"later_errors_omitted,omitempty"`
 	// StopDeadline is when the grace period of the stop ends.
@@ -276,10 +268,10 @@ type Report struct {
 	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last retried
 	Oldest      string      `json:"oldest,omitempty"`       // batch that has been in flight for longest
 	FirstError  *FirstError `json:"first_error,omitempty"`
-	// Stragglers are batches that a stop has left behind: at most [MaxStragglers]; StragglersOmitted counts the others.
+	// Stragglers are batches that a stop has left behind: at most [limits.MaxStragglers]; StragglersOmitted counts the others.
 	Stragglers        []Straggler `json:"stragglers,omitempty"`
 	StragglersOmitted int         `json:"stragglers_omitted,omitempty"`
-	// Forced are processes that a stop has ended by signals: at most [MaxForced]; ForcedOmitted counts the
+	// Forced are processes that a stop has ended by signals: at most [limits.MaxForced]; ForcedOmitted counts the
 	// others.
 	Forced        []ForcedEnd `json:"forced,omitempty"`
 	ForcedOmitted int         `json:"forced_omitted,omitempty"`
@@ -298,7 +290,7 @@ type Report struct {
 	// SlowedSince is when the handler first asked this run to slow down; zero: it has not.
 	SlowedSince time.Time `json:"slowed_since,omitzero"`
 	Hooks       []HookRun `json:"hooks,omitempty"`
-	// Workers are those that have done batches, by items done, the most first: at most [MaxWorkers].
+	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
 
 	Started time.Time  `json:"started"`
@@ -449,7 +441,7 @@ type FeedReport struct {
 	// neither an outcome nor a copy of them. They count as failed, with the kind [KindLost].
 	Lost int64 `json:"lost,omitempty"`
 	// Gone are the workflow IDs of legs whose history the server had removed before the feed was resumed. Of the items that were put to
-	// them last, Lost counts those that the feed's job knew of. At most [MaxGone].
+	// them last, Lost counts those that the feed's job knew of. At most [limits.MaxGone].
 	Gone []string `json:"gone,omitempty"`
 }
 

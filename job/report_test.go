@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -188,11 +189,11 @@ func TestR25_ReportIsALine(t *testing.T) {
 func TestNoticed_NotesAreShort(t *testing.T) {
 	t.Parallel()
 	var n Noticed
-	for i := range 2 * MaxNotes {
+	for i := range 2 * limits.MaxNotes {
 		n.Note(fmt.Sprint(i, strings.Repeat("<", 4000)))
 	}
-	require.Len(t, n.Notes, MaxNotes)
+	require.Len(t, n.Notes, limits.MaxNotes)
 	data, err := json.Marshal(n)
 	require.NoError(t, err)
-	require.Less(t, len(data), MaxNotes*(maxNote+10))
+	require.Less(t, len(data), limits.MaxNotes*(maxNote+10))
 }

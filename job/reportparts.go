@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -116,12 +117,9 @@ func (c CallTimes) Percentile(p int) time.Duration {
 type Noticed struct {
 	// Blank is how many blank lines of jsonl and csv were read, which are no items. Those of batches that earlier runs have done do not count.
 	Blank int64 `json:"blank,omitempty"`
-	// Notes are sentences about single inputs, at most [MaxNotes] of them.
+	// Notes are sentences about single inputs, at most 10 of them.
 	Notes []string `json:"notes,omitempty"`
 }
-
-// MaxNotes is how many notes about its inputs a job has at most.
-const MaxNotes = 10
 
 // maxNote bounds a note, in bytes as JSON.
 const maxNote = 1000
@@ -137,7 +135,7 @@ func (n *Noticed) Add(later Noticed) {
 // Note adds a note, unless it is there already or there are too many.
 func (n *Noticed) Note(note string) {
 	note = text.Fit(note, maxNote)
-	if len(n.Notes) < MaxNotes && !slices.Contains(n.Notes, note) {
+	if len(n.Notes) < limits.MaxNotes && !slices.Contains(n.Notes, note) {
 		n.Notes = append(n.Notes, note)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stint-run/stint/internal/limits"
 )
 
 // Overlap says what a schedule does at a tick while its last run is still running.
@@ -73,7 +75,7 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 }
 
 func checkScheduleName(name string) error {
-	if err := checkName("schedule", name, MaxName-tickName); err != nil && name != "" {
+	if err := checkName("schedule", name, limits.MaxName-tickName); err != nil && name != "" {
 		return err
 	}
 	return nil // Spec.Validate reports an empty one

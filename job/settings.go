@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stint-run/stint/internal/limits"
 )
 
 // Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of
@@ -72,8 +74,8 @@ var settingNames = map[string]func(*Settings, string) error{
 	},
 	"batch-items": func(s *Settings, v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 || n > MaxBatchItems {
-			return fmt.Errorf("batch-items %s: use 1 to %d, or 0 for automatic", v, MaxBatchItems)
+		if err != nil || n < 0 || n > limits.MaxBatchItems {
+			return fmt.Errorf("batch-items %s: use 1 to %d, or 0 for automatic", v, limits.MaxBatchItems)
 		}
 		s.BatchItems = &n
 		return nil
@@ -96,14 +98,14 @@ var settingNames = map[string]func(*Settings, string) error{
 // autoWindow is how people write an automatic window.
 const autoWindow = "auto"
 
-// ParseWindow reads a window as people write it: 1 … [MaxWindow], or auto, which is 0.
+// ParseWindow reads a window as people write it: 1 … [limits.MaxWindow], or auto, which is 0.
 func ParseWindow(text string) (int, error) {
 	if text == autoWindow {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxWindow {
-		return 0, fmt.Errorf("window %s: use 1 to %d, or %s", text, MaxWindow, autoWindow)
+	if err != nil || n < 1 || n > limits.MaxWindow {
+		return 0, fmt.Errorf("window %s: use 1 to %d, or %s", text, limits.MaxWindow, autoWindow)
 	}
 	return n, nil
 }

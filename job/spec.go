@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/text"
 )
@@ -21,48 +22,17 @@ const StandardInput = "-"
 // None turns a limit of a [Spec] off, for the fields that say so. (Their zero value means the default.)
 const None = -1
 
-// Defaults and bounds of a Spec.
+// Bounds of a Spec that nobody else needs.
 const (
-	DefaultExpiry       = 30 * time.Second
-	DefaultCallTimeout  = 10 * time.Minute
-	DefaultAttempts     = 3
-	DefaultItemAttempts = 1
-	DefaultBackoff      = time.Second
-	MaxBackoff          = time.Minute
-	DefaultGrace        = 120 * time.Second
-	DefaultMaxItem      = 16 << 20
-	DefaultMaxInput     = 1 << 40
-	DefaultFlush        = time.Second // see [Spec.Flush]
-
-	// Of feeds.
-	DefaultCapacity      = 256
-	DefaultCapacityBytes = 4 << 20
-	DefaultKeep          = 10 * time.Minute
-	MaxCapacity          = 100_000
-	MaxCapacityBytes     = 64 << 20
-	minCapacityBytes     = 1 << 10
-	minBatchWait         = 100 * time.Millisecond
-	maxBatchWait         = time.Hour
-
-	// Of loops.
-	MaxSlots = 200
-	minEvery = time.Millisecond
-
-	// LeastAutoWindow is the least automatic window.
-	LeastAutoWindow = 64
-	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
-	// batches, far less than the 2,000 activities that may be pending in one workflow run.
-	MaxWindow = 10_000
-	// MaxBatchItems and MaxBatchBytes bound a batch, chosen or automatic.
-	MaxBatchItems = 10_000_000
-	MaxBatchBytes = 1 << 30
-	// MaxSplitFiles is how many files the results of a job may be split into.
-	MaxSplitFiles = 1000
-	maxAttempts   = 1000
-	minExpiry     = time.Second
-	maxDuration   = 10 * 365 * 24 * time.Hour
-	maxMaxItem    = 1 << 30
-	maxMaxInput   = 1 << 60
+	minCapacityBytes = 1 << 10
+	minBatchWait     = 100 * time.Millisecond
+	maxBatchWait     = time.Hour
+	minEvery         = time.Millisecond
+	maxAttempts      = 1000
+	minExpiry        = time.Second
+	maxDuration      = 10 * 365 * 24 * time.Hour
+	maxMaxItem       = 1 << 30
+	maxMaxInput      = 1 << 60
 	// maxSpec, in bytes as JSON, is a quarter of Temporal's limit of 2 MB for a payload: a spec is sent with every
 	// page, beside other things. The names of the inputs may take maxInputNames of them.
 	maxSpec       = 512 << 10
@@ -133,7 +103,7 @@ type Spec struct {
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
 	Output string `json:"output,omitempty"`
 	// Split names a field of the results, JSON objects: "kind" or ".kind". Its value decides which file gets a result; there are
-	// at most [MaxSplitFiles]. Output names the files with {} for the value ("out/{}.jsonl", which is also what "out/" means). The
+	// at most [limits.MaxSplitFiles]. Output names the files with {} for the value ("out/{}.jsonl", which is also what "out/" means). The
 	// parts are kept in the store, too. Only for jobs of files.
 	Split string `json:"split,omitempty"`
 	// Flatten makes each result a list of results: the handler answers each item with a JSON list, every element becomes a line of
@@ -247,9 +217,9 @@ func (s Spec) WithDefaults() Spec {
 	}
 	if s.Source == SourceFeed {
 		setDefault(&s.Format, "jsonl")
-		setDefault(&s.Capacity, DefaultCapacity)
-		setDefault(&s.CapacityBytes, DefaultCapacityBytes)
-		setDefault(&s.Keep, DefaultKeep)
+		setDefault(&s.Capacity, limits.DefaultCapacity)
+		setDefault(&s.CapacityBytes, limits.DefaultCapacityBytes)
+		setDefault(&s.Keep, limits.DefaultKeep)
 	}
 	if s.Source == SourceClock {
 		setDefault(&s.Format, "jsonl")
@@ -263,15 +233,15 @@ func (s Spec) WithDefaults() Spec {
 	if s.Delimiter == `\t` {
 		s.Delimiter = "\t"
 	}
-	setDefault(&s.MaxItem, DefaultMaxItem)
-	setDefault(&s.MaxInput, DefaultMaxInput)
-	setDefault(&s.Flush, DefaultFlush)
-	setDefault(&s.Expiry, DefaultExpiry)
-	setDefault(&s.CallTimeout, DefaultCallTimeout)
-	setDefault(&s.Attempts, DefaultAttempts)
-	setDefault(&s.ItemAttempts, DefaultItemAttempts)
-	setDefault(&s.Backoff, DefaultBackoff)
-	setDefault(&s.Grace, DefaultGrace)
+	setDefault(&s.MaxItem, limits.DefaultMaxItem)
+	setDefault(&s.MaxInput, limits.DefaultMaxInput)
+	setDefault(&s.Flush, limits.DefaultFlush)
+	setDefault(&s.Expiry, limits.DefaultExpiry)
+	setDefault(&s.CallTimeout, limits.DefaultCallTimeout)
+	setDefault(&s.Attempts, limits.DefaultAttempts)
+	setDefault(&s.ItemAttempts, limits.DefaultItemAttempts)
+	setDefault(&s.Backoff, limits.DefaultBackoff)
+	setDefault(&s.Grace, limits.DefaultGrace)
 	setDefault(&s.OnError, OnErrorRecord)
 	if len(s.CleanStop) == 0 {
 		s.CleanStop = []string{CleanStopType}
@@ -419,10 +389,10 @@ func (s Spec) checkSizes() []error {
 	}
 	inRange("MaxItem", s.MaxItem, 1, maxMaxItem)
 	inRange("MaxInput", s.MaxInput, 1, maxMaxInput)
-	inRange("BatchItems", s.BatchItems, 0, MaxBatchItems)
-	inRange("BatchBytes", s.BatchBytes, 0, MaxBatchBytes)
-	if s.Window < 0 || s.Window > MaxWindow {
-		errs = append(errs, fieldError("Window", "%d: use 1 to %d, or 0 for an automatic one", s.Window, MaxWindow))
+	inRange("BatchItems", s.BatchItems, 0, limits.MaxBatchItems)
+	inRange("BatchBytes", s.BatchBytes, 0, limits.MaxBatchBytes)
+	if s.Window < 0 || s.Window > limits.MaxWindow {
+		errs = append(errs, fieldError("Window", "%d: use 1 to %d, or 0 for an automatic one", s.Window, limits.MaxWindow))
 	}
 	inRange("Attempts", int64(s.Attempts), 1, maxAttempts)
 	inRange("ItemAttempts", int64(s.ItemAttempts), 1, maxAttempts)
@@ -445,7 +415,7 @@ func (s Spec) checkTimes() []error {
 	between("Expiry", s.Expiry, minExpiry, 24*time.Hour, false)
 	between("CallTimeout", s.CallTimeout, time.Millisecond, maxDuration, true)
 	between("BatchTimeout", s.BatchTimeout, 0, maxDuration, false)
-	between("Backoff", s.Backoff, time.Millisecond, MaxBackoff, false)
+	between("Backoff", s.Backoff, time.Millisecond, limits.MaxBackoff, false)
 	between("Grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
 	between("Flush", s.Flush, 10*time.Millisecond, time.Hour, false)
 	return errs

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -208,7 +209,7 @@ func TestSpec_Validate(t *testing.T) {
 				func(s *Spec) { s.Output, s.Columns = "out.csv/", []string{"a"} },
 				func(s *Spec) { s.Output, s.Columns = "out.csv", []string{"a", ""} },
 				func(s *Spec) { s.Output, s.Columns = "out.csv", []string{"a", "b", "a"} },
-				func(s *Spec) { s.Output, s.Columns = "out.csv", make([]string, MaxColumns+1) },
+				func(s *Spec) { s.Output, s.Columns = "out.csv", make([]string, limits.MaxColumns+1) },
 			},
 			"Columns",
 		},
@@ -378,7 +379,7 @@ func TestSpec_TooLarge(t *testing.T) {
 			s.Stages = []Stage{{Name: strings.Repeat("a", 101), Stages: []Stage{{Name: strings.Repeat("b", 100), Pool: "thumbs"}}}}
 		}, "is 202 bytes long with those of the stages around it: at most 200"},
 		"loop": {func(s *Spec) {
-			*s = Spec{Name: "loop", Pool: "p", Source: SourceClock, Slots: MaxSlots, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
+			*s = Spec{Name: "loop", Pool: "p", Source: SourceClock, Slots: limits.MaxSlots, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
 		}, "at most 10,485 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {

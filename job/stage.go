@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -62,8 +63,6 @@ const (
 
 // Limits of pipelines.
 const (
-	// MaxStages is the most stages of a job, nested ones included.
-	MaxStages = 20
 	maxNested = 5
 	maxCase   = 500 // of a case's value, and of the name of a switch's field: each execution is given them all
 )
@@ -215,8 +214,8 @@ func (s Spec) checkStages() []error {
 	}
 	errs = append(errs, checkBeside("", all, 1)...)
 	pools := s.StagePools()
-	if len(pools) > MaxStages {
-		errs = append(errs, fieldError("Stages", "%d stages, nested ones included: use at most %d", len(pools), MaxStages))
+	if len(pools) > limits.MaxStages {
+		errs = append(errs, fieldError("Stages", "%d stages, nested ones included: use at most %d", len(pools), limits.MaxStages))
 	}
 	if len(pools) > 0 && s.Pool != pools[0].Pool {
 		errs = append(errs, fieldError("Pool", "%q: leave it out, or name that of the first stage, %q", s.Pool, pools[0].Pool))
@@ -241,8 +240,8 @@ func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
 			errs = append(errs, fieldError("Stages", "%q is the name of stages %d and %d: give each its own", outer+stage.Name, first, i+1))
 		}
 		taken[stage.Name] = i + 1
-		if whole := outer + stage.Name; len(whole) > MaxName {
-			errs = append(errs, fieldError("Stage.Name", "%q is %d bytes long with those of the stages around it: at most %d are allowed", text.Cut(whole, 50), len(whole), MaxName))
+		if whole := outer + stage.Name; len(whole) > limits.MaxName {
+			errs = append(errs, fieldError("Stage.Name", "%q is %d bytes long with those of the stages around it: at most %d are allowed", text.Cut(whole, 50), len(whole), limits.MaxName))
 		}
 		if err := stage.check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
@@ -277,12 +276,12 @@ func (s *Stage) check() error {
 		return fieldError("Stage.Default", "needs Stage.Switch: name a field such as .kind, or a pool")
 	case s.BatchItems != 0 && s.Pool == "":
 		return fieldError("Stage.BatchItems", "is for a stage with a pool: leave it out, or give it to the stages within")
-	case s.BatchItems < 0 || s.BatchItems > MaxBatchItems:
-		return fieldError("Stage.BatchItems", "%d: use 1 to %d", s.BatchItems, MaxBatchItems)
+	case s.BatchItems < 0 || s.BatchItems > limits.MaxBatchItems:
+		return fieldError("Stage.BatchItems", "%d: use 1 to %d", s.BatchItems, limits.MaxBatchItems)
 	case s.Window != 0 && s.runBy() == "":
 		return fieldError("Stage.Window", "is for a stage that a pool runs: give it to the stages within this one")
-	case s.Window < 0 || s.Window > MaxWindow:
-		return fieldError("Stage.Window", "%d: use 1 to %d, or 0 for that of the job", s.Window, MaxWindow)
+	case s.Window < 0 || s.Window > limits.MaxWindow:
+		return fieldError("Stage.Window", "%d: use 1 to %d, or 0 for that of the job", s.Window, limits.MaxWindow)
 	case s.Pool != "":
 		return CheckName("pool", s.Pool)
 	case len(s.Ensemble) == 1:

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +25,7 @@ func TestStages_PoolIsThatOfTheFirst(t *testing.T) {
 func TestStages_P1_Invalid(t *testing.T) {
 	t.Parallel()
 	var many []Stage
-	for i := range MaxStages + 1 {
+	for i := range limits.MaxStages + 1 {
 		many = append(many, Stage{Name: fmt.Sprint("s", i), Pool: "p"})
 	}
 	for _, c := range []struct {
@@ -58,7 +59,7 @@ func TestStages_P1_Invalid(t *testing.T) {
 			s.Stages[1] = Stage{Name: "route", Switch: "A b", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
 		},
 			[]string{"stage 2: switch: use a field such as .kind, or a pool: pool name"}},
-		{"too many items", func(s *Spec) { s.Stages[1].BatchItems = MaxBatchItems + 1 }, []string{"stage 2: Stage.BatchItems 10000001: use 1 to 10000000"}},
+		{"too many items", func(s *Spec) { s.Stages[1].BatchItems = limits.MaxBatchItems + 1 }, []string{"stage 2: Stage.BatchItems 10000001: use 1 to 10000000"}},
 		{"items of an ensemble", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "score", BatchItems: 5, Ensemble: []Stage{{Pool: "a"}, {Pool: "b"}}}
 		}, []string{"stage 2: Stage.BatchItems is for a stage with a pool"}},
@@ -73,7 +74,7 @@ func TestStages_P1_Invalid(t *testing.T) {
 		{"window of a switch", func(s *Spec) {
 			s.Stages[1] = Stage{Name: "score", Window: 3, Switch: ".kind", Cases: []Case{{Value: "x", Stage: Stage{Pool: "a"}}}}
 		}, []string{"stage 2: Stage.Window is for a stage that a pool runs"}},
-		{"window", func(s *Spec) { s.Stages[0].Window, s.Stages[1].Window = -1, MaxWindow+1 },
+		{"window", func(s *Spec) { s.Stages[0].Window, s.Stages[1].Window = -1, limits.MaxWindow+1 },
 			[]string{"stage 1: Stage.Window -1: use 1 to 10000", "stage 2: Stage.Window 10001"}},
 		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a loop has one handler: use the source files or feed"}},
 	} {

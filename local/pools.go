@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/embedded"
 	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
@@ -202,7 +203,7 @@ const between = "--"
 // privatePool is the name that a pool of a pipeline has on the server.
 func privatePool(name, pool string) string {
 	private := name + between + pool
-	if len(private) <= job.MaxName {
+	if len(private) <= limits.MaxName {
 		return private
 	}
 	sum := sha256.Sum256([]byte(private))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,7 +53,7 @@ func (d *smallDisk) filler() string { return filepath.Join(d.seen, "fill") }
 
 // diskRepeats is how many batches a full disk may have run twice: those that were dispatched before it was noticed,
 // and those that find out whether it has room.
-const diskRepeats = job.LeastAutoWindow + allInHand
+const diskRepeats = limits.LeastAutoWindow + allInHand
 
 var diskFaults = []fault{
 	{"the disk is full", diskRepeats, func(c *chaos) { c.fillWhile(func() {}) }},

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
@@ -65,7 +66,7 @@ func TestFeed_PutCallClose(t *testing.T) {
 	report := b.status("risk")
 	require.EqualValues(t, 7, report.Planned)
 	require.EqualValues(t, 1, report.Feed.Session)
-	require.Equal(t, job.DefaultCapacity, report.Feed.Capacity)
+	require.Equal(t, limits.DefaultCapacity, report.Feed.Capacity)
 	text := b.stint("status", "risk").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, `items +7 accepted so far, 7 ok`, text)
 	require.Regexp(t, `feed +session 1, idle, 1 segments`, text)

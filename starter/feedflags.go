@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"go.yaml.in/yaml/v3"
 )
@@ -19,12 +20,12 @@ type feedFlags struct {
 var feedFlagNames = []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}
 
 func (o *feedFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
-	o.capacityBytes = job.DefaultCapacityBytes
+	o.capacityBytes = limits.DefaultCapacityBytes
 	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint put' or 'stint call', until 'stint close'")
-	fs.IntVar(&s.Capacity, "capacity", job.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", job.MaxCapacity))
+	fs.IntVar(&s.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
 	fs.Var(&o.capacityBytes, "capacity-bytes", "of a feed: their bytes, up to 64MiB")
 	fs.DurationVar(&s.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
-	fs.DurationVar(&s.Keep, "keep", job.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
+	fs.DurationVar(&s.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
 }
 
 // hide takes the flags out of the help of a command that runs no feeds. A job file may have them.

@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -105,7 +106,7 @@ type jobOptions struct {
 
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	s := &o.spec
-	o.maxItem, o.maxInput = job.DefaultMaxItem, job.DefaultMaxInput
+	o.maxItem, o.maxInput = limits.DefaultMaxItem, limits.DefaultMaxInput
 	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here override it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
@@ -114,25 +115,25 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results (.csv, .tsv: as a table), or directory or bucket prefix (ending in /) for parts")
 	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output named .csv or .tsv gets, in this order (default: all)")
-	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", job.MaxSplitFiles))
+	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", limits.MaxSplitFiles))
 	fs.BoolVar(&s.Flatten, "flatten", false, "answers are JSON lists: each element is a line of its own in the output")
 	fs.StringVar(&s.Dropped, "dropped", "", "`FILE` for the items for which the handler gives no result (default: none)")
 	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
 	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
 	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
-	fs.DurationVar(&s.Flush, "flush", job.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
+	fs.DurationVar(&s.Flush, "flush", limits.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
 	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
-	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", job.MaxWindow))
-	fs.DurationVar(&s.Expiry, "expiry", job.DefaultExpiry, "a worker silent for so long is presumed dead")
-	fs.DurationVar(&o.timeout, "call-timeout", job.DefaultCallTimeout, "limit of one call of the handler (0: none)")
+	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", limits.MaxWindow))
+	fs.DurationVar(&s.Expiry, "expiry", limits.DefaultExpiry, "a worker silent for so long is presumed dead")
+	fs.DurationVar(&o.timeout, "call-timeout", limits.DefaultCallTimeout, "limit of one call of the handler (0: none)")
 	fs.DurationVar(&s.BatchTimeout, "batch-timeout", 0, "limit of one execution of a batch (0: none)")
-	fs.IntVar(&s.Attempts, "attempts", job.DefaultAttempts, "tries of a failing batch or call before it is given up or halved")
-	fs.IntVar(&s.ItemAttempts, "item-attempts", job.DefaultItemAttempts, "tries of an item whose handler returns an error")
-	fs.DurationVar(&s.Backoff, "backoff", job.DefaultBackoff, "wait before a repetition, doubled up to 1m")
-	fs.DurationVar(&o.grace, "grace", job.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
+	fs.IntVar(&s.Attempts, "attempts", limits.DefaultAttempts, "tries of a failing batch or call before it is given up or halved")
+	fs.IntVar(&s.ItemAttempts, "item-attempts", limits.DefaultItemAttempts, "tries of an item whose handler returns an error")
+	fs.DurationVar(&s.Backoff, "backoff", limits.DefaultBackoff, "wait before a repetition, doubled up to 1m")
+	fs.DurationVar(&o.grace, "grace", limits.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
 	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
 	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job tolerates, `N|P%`: a number, or a share of those done (default: any)")
 	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail ('': none)")

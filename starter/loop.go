@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -43,7 +44,7 @@ func (o *loopFlags) complete(fs *pflag.FlagSet, s *job.Spec) error {
 		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
 	}
 	if o.slots < 1 {
-		return usageError("--slots %d: use 1 to %d", o.slots, job.MaxSlots)
+		return usageError("--slots %d: use 1 to %d", o.slots, limits.MaxSlots)
 	}
 	s.Source, s.Every, s.Slots = job.SourceClock, o.every, o.slots
 	if !fs.Changed("format") {

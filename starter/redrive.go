@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
@@ -51,8 +52,8 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 }
 
 func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error {
-	if n := o.redrive.BatchItems; n < 0 || n > job.MaxBatchItems {
-		return usageError("--batch-items %d: use 0 to %d", n, job.MaxBatchItems)
+	if n := o.redrive.BatchItems; n < 0 || n > limits.MaxBatchItems {
+		return usageError("--batch-items %d: use 0 to %d", n, limits.MaxBatchItems)
 	}
 	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
 		return err

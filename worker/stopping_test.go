@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -226,8 +227,8 @@ func TestRequestStop_FiftyAtOnce(t *testing.T) {
 	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	require.Contains(t, report.Error.Message, "error of ")
-	require.Len(t, report.LaterErrors, job.MaxLaterErrors)
-	require.Equal(t, n-1-job.MaxLaterErrors, report.LaterErrorsOmitted)
+	require.Len(t, report.LaterErrors, limits.MaxLaterErrors)
+	require.Equal(t, n-1-limits.MaxLaterErrors, report.LaterErrorsOmitted)
 	require.NotContains(t, report.LaterErrors, *report.Error)
 	again, _ := run.Wait(ctx)
 	require.Equal(t, report.Error, again.Error, "S10: all who wait get the same answer, again later, too")

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func TestD16_InputsThatMakeNoSense(t *testing.T) {
 		"a very large window":             {Job, wire.JobInput{StartInput: wire.StartInput{Spec: window}}},
 		"a very large capacity":           {Job, wire.JobInput{StartInput: wire.StartInput{Spec: full}}},
 		"nothing at all":                  {Job, wire.JobInput{}},
-		"a leg with far too few places":   {Leg, wire.LegInput{Spec: files, LegState: wire.LegState{Window: -job.MaxWindow - 1}}},
+		"a leg with far too few places":   {Leg, wire.LegInput{Spec: files, LegState: wire.LegState{Window: -limits.MaxWindow - 1}}},
 		"a leg with less than no items":   {Leg, wire.LegInput{Spec: files, LegState: tasks(wire.Batch{Count: -1})}},
 		"a step that the job has not":     {Leg, wire.LegInput{Spec: files, LegState: tasks(wire.Batch{Count: 1, From: &wire.Parcel{Step: 7}})}},
 		"a slot below 0":                  {LoopLeg, wire.LoopLegInput{Spec: loop(1), Slot: job.LoopSlot{Slot: -1}}},

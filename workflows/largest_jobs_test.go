@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	stored "github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -60,17 +61,17 @@ var bounds = []struct {
 		wire.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
 		job.Output.Split wire.ReportInput.Location`},
 	// A host, a process and a pool: see worker.New.
-	{foreign, 6*64 + 20 + job.MaxName, `
+	{foreign, 6*64 + 20 + limits.MaxName, `
 		wire.Place.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
 		wire.ProcessResult.Worker wire.PlanResult.Worker wire.PlanLoopResult.Worker`},
 
-	{plain, job.MaxName, `
+	{plain, limits.MaxName, `
 		wire.Ref.Job job.Report.Job job.Report.Pool job.Report.UnservedPools job.StageReport.Stage
 		job.StageReport.Pool wire.Task.Stage wire.StageBound.Stage wire.HookInput.Pool
 		wire.HookInput.Name wire.ServedInput.Pools wire.ServedInput.Known
 		wire.ServedResult.Unserved job.Settings.Windows`},
-	{plain, 2*job.MaxName + 200, "job.HookRun.Hook job.ForcedEnd.Batch"},
-	{plain, job.MaxName + 30, `
+	{plain, 2*limits.MaxName + 200, "job.HookRun.Hook job.ForcedEnd.Batch"},
+	{plain, limits.MaxName + 30, `
 		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg wire.Execution.ID
 		wire.LocateInput.Workflow`},
 	{plain, 20, `
@@ -103,18 +104,18 @@ var bounds = []struct {
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
 	{list, coordinate.FeedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
-	{list, job.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
-	{list, job.MaxStages, `
+	{list, limits.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
+	{list, limits.MaxStages, `
 		job.Report.Stages job.Report.UnservedPools job.Progress.Stages wire.Outcomes.Stages
 		wire.LegLimits.Stages job.Settings.Windows wire.ServedInput.Pools
 		wire.ServedInput.Known wire.ServedResult.Unserved`},
-	{list, job.MaxNotes, "job.Noticed.Notes"},
-	{list, job.MaxLaterErrors, "job.Report.LaterErrors"},
-	{list, job.MaxForced, `
+	{list, limits.MaxNotes, "job.Noticed.Notes"},
+	{list, limits.MaxLaterErrors, "job.Report.LaterErrors"},
+	{list, limits.MaxForced, `
 		job.Report.Forced wire.ForcedEnds.Forced wire.ProcessResult.Forced
 		wire.ProcessResult.Left`},
-	{list, job.MaxStragglers, "job.Report.Stragglers wire.Outcomes.Stragglers"},
-	{list, job.MaxWorkers, "job.Report.Workers job.Progress.Workers wire.Outcomes.Workers"},
+	{list, limits.MaxStragglers, "job.Report.Stragglers wire.Outcomes.Stragglers"},
+	{list, limits.MaxWorkers, "job.Report.Workers job.Progress.Workers wire.Outcomes.Workers"},
 	{list, pool.MaxWorkers, "wire.Outcomes.Pool wire.PoolNews.Workers wire.PoolView.Workers"},
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
 	{list, 1000, "wire.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
@@ -403,7 +404,7 @@ func (l *fullest) Spec() job.Spec {
 	location := func(what string) string { return what + strings.ReplaceAll(text.Fit(l.text, 2000), "/", "") }
 	named := func(inputs, columns int) job.Spec {
 		s := job.Spec{
-			Name: strings.Repeat("j", job.MaxName), Pool: strings.Repeat("p", job.MaxName),
+			Name: strings.Repeat("j", limits.MaxName), Pool: strings.Repeat("p", limits.MaxName),
 			Output: location("o") + ".csv", Errors: location("e"), Dropped: location("d"), Report: location("r"),
 			Store: location("s"),
 		}
@@ -442,8 +443,8 @@ func (l *fullest) loopSpec(slots int) job.Spec {
 // loopLegs are those of all slots of a loop, which are started at once.
 func (l *fullest) loopLegs() []wire.LoopLegInput {
 	in := l.fill(wire.LoopLegInput{}, "wire.LegState.Tasks wire.LoopLegInput.Sofar").(wire.LoopLegInput)
-	in.Spec = l.loopSpec(job.MaxSlots)
-	return repeated(in, job.MaxSlots)
+	in.Spec = l.loopSpec(limits.MaxSlots)
+	return repeated(in, limits.MaxSlots)
 }
 
 // page is one of so many batches that do not follow from each other.
@@ -451,7 +452,7 @@ func (l *fullest) page(n int) []wire.Batch {
 	var all []wire.Batch
 	for i := range int64(n) {
 		all = append(all, wire.Batch{
-			Source: 1 << 30, Offset: 1<<60 + i*7, Length: job.MaxBatchBytes, First: 1<<59 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
+			Source: 1 << 30, Offset: 1<<60 + i*7, Length: limits.MaxBatchBytes, First: 1<<59 + i*5, Count: limits.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
 	return all
@@ -466,10 +467,10 @@ func (l *fullest) tasks(n int) []wire.Task {
 
 // pipelines are those whose batches carry the most: the results of many members, many cuts, and many values of cases.
 func (l *fullest) pipelines() map[string][]job.Stage {
-	pool := strings.Repeat("p", job.MaxName)
+	pool := strings.Repeat("p", limits.MaxName)
 	var members []job.Stage
 	var cases []job.Case
-	for i := range job.MaxStages - 1 {
+	for i := range limits.MaxStages - 1 {
 		members = append(members, job.Stage{Name: fmt.Sprint("m", i), Pool: pool})
 		stage := job.Stage{Name: fmt.Sprint("c", i), Pool: pool}
 		cases = append(cases, job.Case{Value: fmt.Sprint(i, text.Fit(l.text, 490)), Stage: stage})

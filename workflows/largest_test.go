@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feeds"
 	stored "github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -91,7 +92,7 @@ func inlineOf(s *feeds.Sink) *wire.Inline { return s.Inline() }
 
 // largestAnswer is what a client gets for whom as much waits as can: results, errors, and many parts.
 func largestAnswer(t *testing.T, text, location string) wire.Exchanged {
-	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
+	in := intake.New(intake.Limits{Capacity: limits.MaxCapacity, Bytes: limits.MaxCapacityBytes, Keep: time.Hour})
 	in.Open(wire.Opening{First: 1 << 50, Session: 1 << 50})
 	now := time.Unix(1<<30, 0)
 	var items wire.Items

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -75,7 +76,7 @@ func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult 
 // trillion makes a world with batches of a million items: with a million batches, 10^12 items.
 func trillion(t *testing.T, batches int64) *world {
 	w := setup(t, 0)
-	w.perBatch, w.items = job.MaxBatchItems/10, batches*job.MaxBatchItems/10
+	w.perBatch, w.items = limits.MaxBatchItems/10, batches*limits.MaxBatchItems/10
 	w.spec.BatchItems = w.perBatch
 	return w
 }
@@ -198,7 +199,7 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 		require.LessOrEqual(t, c.Most(), dispatch.MaxEvents+6*w.spec.Window+100, id)
 	}
 	require.Less(t, dispatch.MaxEvents+6*wire.PageBatches, limitEvents/5, "no leg has more in flight than its page")
-	require.GreaterOrEqual(t, coordinate.OpenLegs*wire.PageBatches, job.MaxWindow*14/10, "legs for the widest window, while some drain")
+	require.GreaterOrEqual(t, coordinate.OpenLegs*wire.PageBatches, limits.MaxWindow*14/10, "legs for the widest window, while some drain")
 	for what, size := range l.largest {
 		require.Less(t, size, limitPayload/5, what)
 	}
@@ -260,7 +261,7 @@ func TestLimits_Pages(t *testing.T) {
 	var batches []wire.Batch
 	for i := range int64(wire.PageBatches) {
 		batches = append(batches, wire.Batch{ // nothing follows from the batch before
-			Source: 1 << 30, Offset: 1<<62 + i*7, Length: job.MaxBatchBytes, First: 1<<62 + i*5, Count: job.MaxBatchItems, Digest: 1<<32 - 1,
+			Source: 1 << 30, Offset: 1<<62 + i*7, Length: limits.MaxBatchBytes, First: 1<<62 + i*5, Count: limits.MaxBatchItems, Digest: 1<<32 - 1,
 		}.Sealed())
 	}
 	require.Less(t, len(wire.EncodePage(batches)), 40<<10)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -127,7 +128,7 @@ func TestStop_StragglersAreALaterError(t *testing.T) {
 		omitted int
 	}{
 		{"alone", 0, false, []string{job.ErrorLeftovers}, 0},
-		{"many", job.MaxLaterErrors + 2, false, []string{"Late 18", job.ErrorLeftovers}, 3},
+		{"many", limits.MaxLaterErrors + 2, false, []string{"Late 18", job.ErrorLeftovers}, 3},
 		{"ignored", 2, true, []string{"Late 0", "Late 1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestStop_StragglersAreALaterError(t *testing.T) {
 			for _, e := range report.LaterErrors {
 				kinds = append(kinds, e.Type)
 			}
-			require.LessOrEqual(t, len(kinds), job.MaxLaterErrors)
+			require.LessOrEqual(t, len(kinds), limits.MaxLaterErrors)
 			require.Equal(t, c.want, kinds[max(0, len(kinds)-2):])
 			require.Equal(t, c.omitted, report.LaterErrorsOmitted)
 			if !c.ignored {
@@ -182,8 +183,8 @@ func TestStop_NamesWhatItEndsByForce(t *testing.T) {
 	}
 	w.at(time.Minute, func() { w.stop(job.Stop{Reason: "enough"}) })
 	report := w.stopped()
-	require.Len(t, report.Forced, job.MaxForced)
-	require.Equal(t, w.most-job.MaxForced, report.ForcedOmitted)
+	require.Len(t, report.Forced, limits.MaxForced)
+	require.Equal(t, w.most-limits.MaxForced, report.ForcedOmitted)
 	require.Regexp(t, `^batch \d+ · items \d+–\d+ on worker host-1, slot 0, pid 4711, by KILL$`, report.Forced[0].String())
 }
 

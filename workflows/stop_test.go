@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -448,9 +449,9 @@ func TestStop_FirstErrorWins(t *testing.T) {
 	_, err := w.run()
 	report := w.failedReport(err, "Broken")
 	require.Equal(t, "error 0", report.Error.Message)
-	require.Len(t, report.LaterErrors, job.MaxLaterErrors)
+	require.Len(t, report.LaterErrors, limits.MaxLaterErrors)
 	require.Equal(t, "error 1", report.LaterErrors[0].Message)
-	require.Equal(t, errors-1-job.MaxLaterErrors, report.LaterErrorsOmitted)
+	require.Equal(t, errors-1-limits.MaxLaterErrors, report.LaterErrorsOmitted)
 }
 
 // S4: after a plain stop errors do not fail the job; they are listed.

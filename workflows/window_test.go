@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -250,7 +251,7 @@ func (s *simulated) Process(x *execution) {
 // An automatic window is what the pool takes, as its workers say; it keeps every slot busy, and no more are in flight.
 func TestWindow_Automatic(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ slots, want int }{{2, job.LeastAutoWindow}, {32, job.LeastAutoWindow}, {100, 200}} {
+	for _, c := range []struct{ slots, want int }{{2, limits.LeastAutoWindow}, {32, limits.LeastAutoWindow}, {100, 200}} {
 		t.Run(fmt.Sprint(c.slots, " slots"), func(t *testing.T) {
 			t.Parallel()
 			w := setup(t, 10_000)
@@ -316,8 +317,8 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 	s.capacity = wire.Capacity{}
 	w.planner = func(*wire.PlanResult) {}
 	report := w.mustRun()
-	require.Equal(t, job.LeastAutoWindow, report.Window)
-	require.Equal(t, job.LeastAutoWindow, w.most)
+	require.Equal(t, limits.LeastAutoWindow, report.Window)
+	require.Equal(t, limits.LeastAutoWindow, w.most)
 	require.Zero(t, w.commands["signal pool"])
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
@@ -66,7 +67,7 @@ func cutMiddle(s string, limit int) string {
 }
 
 // MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
-const MaxResult = job.DefaultMaxItem
+const MaxResult = limits.DefaultMaxItem
 
 // TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
 func TooLargeFault(bytes int) *Fault {

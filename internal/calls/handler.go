@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -205,5 +206,5 @@ func (c *Call) Wait(tries int) bool { return c.lane.wait(retryDelay(c.Backoff, t
 
 // retryDelay is the wait before another call after so many tries.
 func retryDelay(first time.Duration, tries int) time.Duration {
-	return backoff.Delay(first, tries, job.MaxBackoff)
+	return backoff.Delay(first, tries, limits.MaxBackoff)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,5 +15,5 @@ func TestRetryDelay(t *testing.T) {
 	} {
 		require.Equal(t, want, retryDelay(time.Second, tries), "tries %d", tries)
 	}
-	require.Equal(t, job.MaxBackoff, retryDelay(time.Hour, 1))
+	require.Equal(t, limits.MaxBackoff, retryDelay(time.Hour, 1))
 }

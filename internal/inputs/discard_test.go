@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -213,7 +214,7 @@ func TestPlan_FailedFirstPageLeavesTheStandardInput(t *testing.T) {
 	t.Parallel()
 	dir, content, access, in := copied(t)
 	in.Spec.Input = append([]string{"-"}, in.Spec.Input...)
-	in.Spec.Flush = job.DefaultFlush
+	in.Spec.Flush = limits.DefaultFlush
 	typed := strings.Repeat("typed\n", 200)
 	n := New(access, strings.NewReader(typed))
 	t.Cleanup(n.Close)

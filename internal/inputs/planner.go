@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
@@ -254,7 +255,7 @@ func (p *planner) notice() {
 
 // note adds a note about an input, unless what is empty.
 func (p *planner) note(url, what string) {
-	if what == "" || len(p.noticed.Notes) >= job.MaxNotes {
+	if what == "" || len(p.noticed.Notes) >= limits.MaxNotes {
 		return
 	}
 	name := "input " + url

@@ -3,6 +3,7 @@ package inputs
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -62,7 +63,7 @@ func filling(s wire.Sizing, rounds, left int64) int64 {
 // left items are still to be planned. It uses integers only.
 func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items, bytes int64) {
 	if !automatic(spec) {
-		items, bytes = job.MaxBatchItems, job.MaxBatchBytes
+		items, bytes = limits.MaxBatchItems, limits.MaxBatchBytes
 		if spec.BatchItems > 0 {
 			items = spec.BatchItems
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,8 @@ func TestBatchSize_Fixed(t *testing.T) {
 		items, bytes         int64
 		wantItems, wantBytes int64
 	}{
-		{"items", 7, 0, 7, job.MaxBatchBytes},
-		{"bytes", 0, 4096, job.MaxBatchItems, 4096},
+		{"items", 7, 0, 7, limits.MaxBatchBytes},
+		{"bytes", 0, 4096, limits.MaxBatchItems, 4096},
 		{"both", 7, 4096, 7, 4096},
 	}
 	for _, test := range tests {

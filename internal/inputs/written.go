@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
@@ -188,7 +189,7 @@ func (w *written) shapeOf(p *writtenPlace) (wire.Shape, error) {
 	}
 	shape := wire.Shape{Format: records.JSONL}
 	if len(p.parts) > 0 {
-		r, err := w.access.OpenInput(w.ctx, p.parts[0], 0, job.DefaultMaxItem)
+		r, err := w.access.OpenInput(w.ctx, p.parts[0], 0, limits.DefaultMaxItem)
 		if err != nil {
 			return shape, ledger.StoreError(job.ErrorInput, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -492,7 +493,7 @@ func TestSlot_CutOffExecutions(t *testing.T) {
 		first.run(s, 45)
 		last := s.State() // the last heartbeat that has arrived
 		require.EqualValues(t, 50+40, last.Next)
-		first.run(s, int(2*job.DefaultExpiry/time.Second)+30)
+		first.run(s, int(2*limits.DefaultExpiry/time.Second)+30)
 
 		second := &tester{t: t, clock: first.clock, dir: dir}
 		second.clock.LoopSlot = last

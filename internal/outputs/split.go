@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -95,10 +96,10 @@ func (s *splitter) add(ctx context.Context, line []byte) error {
 	name := fileOf(line[:len(line)-1], s.p.Spec.SplitField())
 	f := s.files[name]
 	if f == nil {
-		if len(s.files) == job.MaxSplitFiles {
+		if len(s.files) == limits.MaxSplitFiles {
 			return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
 				"output %s: the results have more than %d values of %s, and may be split into %d files: 'stint results' prints them all; start the job anew, to split them by another field or not at all",
-				s.p.Spec.Output, job.MaxSplitFiles, s.p.Spec.Split, job.MaxSplitFiles))
+				s.p.Spec.Output, limits.MaxSplitFiles, s.p.Spec.Split, limits.MaxSplitFiles))
 		}
 		f = &splitFile{name: location.Fill(s.name, name)}
 		s.files[name] = f

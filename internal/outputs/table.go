@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -121,10 +122,10 @@ func (t *table) addKeys(line []byte) error {
 		if _, known := t.index[string(key)]; known {
 			return nil
 		}
-		if len(t.columns) == job.MaxColumns {
+		if len(t.columns) == limits.MaxColumns {
 			return ledger.Permanent(job.ErrorOutput, fmt.Errorf(
 				"output %s: the results have more than %s keys, and one is %q: name the columns with --columns and run the same command again",
-				t.p.Spec.Output, text.Thousands(job.MaxColumns), text.Cut(string(key), 80)))
+				t.p.Spec.Output, text.Thousands(limits.MaxColumns), text.Cut(string(key), 80)))
 		}
 		t.index[string(key)] = len(t.columns)
 		t.columns = append(t.columns, string(key))

@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 )
 
@@ -32,7 +33,7 @@ type Outcomes struct {
 	// Error is what has ended the leg early.
 	Error      *job.Error      `json:"error,omitempty"`
 	Stragglers []job.Straggler `json:"stragglers,omitempty"`
-	// StragglersOmitted counts those beyond job.MaxStragglers.
+	// StragglersOmitted counts those beyond limits.MaxStragglers.
 	StragglersOmitted int `json:"stragglers_omitted,omitempty"`
 	ForcedEnds
 	Speed   Speed             `json:"speed"` // of the handler
@@ -133,7 +134,7 @@ func (r SlowDownRequest) OfAll(legs int) job.Rate {
 	return min(r.Observed, job.MaxRate) * job.Rate(max(1, legs))
 }
 
-// ForcedEnds are the processes that a stop has ended by signals: at most job.MaxForced, and a count of the others.
+// ForcedEnds are the processes that a stop has ended by signals: at most limits.MaxForced, and a count of the others.
 type ForcedEnds struct {
 	Forced        []job.ForcedEnd `json:"forced,omitempty"`
 	ForcedOmitted int             `json:"forced_omitted,omitempty"`
@@ -142,7 +143,7 @@ type ForcedEnds struct {
 // Add adds others, as far as there is room for them.
 func (f *ForcedEnds) Add(other ForcedEnds) {
 	all := append(f.Forced, other.Forced...)
-	f.Forced = all[:min(len(all), job.MaxForced)]
+	f.Forced = all[:min(len(all), limits.MaxForced)]
 	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/quick"
 
-	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +24,7 @@ func TestPage_RoundTrip(t *testing.T) {
 		{"with a gap", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 30, Length: 20, First: 7, Count: 3}.Sealed()}},
 		{"over sources", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Source: 1, Length: 20, First: 2, Count: 3}.Sealed()}},
 		{"blank bytes between", []Batch{Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 11, Length: 20, First: 2, Count: 3}.Sealed()}},
-		{"largest", []Batch{Batch{Source: 1 << 30, Offset: 1 << 50, Length: job.MaxBatchBytes, First: 1 << 50, Count: job.MaxBatchItems}.Sealed()}},
+		{"largest", []Batch{Batch{Source: 1 << 30, Offset: 1 << 50, Length: limits.MaxBatchBytes, First: 1 << 50, Count: limits.MaxBatchItems}.Sealed()}},
 		{"with a parcel among others", []Batch{
 			Batch{Length: 10, Count: 2}.Sealed(), Batch{Offset: 10, Length: 20, First: 2, Count: 3, From: &Parcel{Step: 1, Run: "r", Parts: []Part{{Number: 1, Run: "r", Token: "p", Count: 9, Format: "jsonl", Bytes: 7, Sum: 8}}}}.Sealed(),
 			Batch{Offset: 30, Length: 5, First: 5, Count: 1}.Sealed(),

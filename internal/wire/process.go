@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 )
 
@@ -67,7 +68,7 @@ func (in *ProcessInput) Valid() error {
 		return errors.New("the number of items to take, to fail or of bytes of an item, or a time, is below 0")
 	case in.Batch.From != nil && (in.Stage == nil || in.Stage.Read == nil):
 		return errors.New("it has been through a step, and no stage says what to read of that")
-	case in.Clock != nil && (in.Clock.Every < 0 || in.Clock.Slot < 0 || in.Clock.Slot >= job.MaxSlots || in.Clock.Next < 0 || in.Clock.Skipped < 0):
+	case in.Clock != nil && (in.Clock.Every < 0 || in.Clock.Slot < 0 || in.Clock.Slot >= limits.MaxSlots || in.Clock.Next < 0 || in.Clock.Skipped < 0):
 		return fmt.Errorf("slot %d of a loop, from tick %d on, every %v", in.Clock.Slot, in.Clock.Next, in.Clock.Every)
 	}
 	return in.Batch.Valid()

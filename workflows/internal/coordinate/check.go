@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -52,8 +53,8 @@ func Count(what string, n int64) error {
 // CheckLeg returns an error if a leg cannot begin with the spec and the state.
 func CheckLeg(spec job.Spec, s wire.LegState) error {
 	errs := []error{spec.Validate()}
-	if s.Number < 0 || s.Window < -job.MaxWindow || s.Window > job.MaxWindow {
-		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and a window of at most %d", s.Number, s.Window, job.MaxWindow))
+	if s.Number < 0 || s.Window < -limits.MaxWindow || s.Window > limits.MaxWindow {
+		errs = append(errs, fmt.Errorf("leg %d with a window of %d: use 0 or more, and a window of at most %d", s.Number, s.Window, limits.MaxWindow))
 	}
 	for i := range s.Tasks {
 		errs = append(errs, checkBatch(s.Tasks[i].Batch, pipeline.Compile(spec.Stages)))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -155,8 +156,8 @@ func (c *Coordinator) nameLeftovers() {
 		r.Error = left
 		return
 	}
-	if len(r.LaterErrors) == job.MaxLaterErrors { // who waits for a stop looks for this one: another makes room
-		r.LaterErrors = r.LaterErrors[:job.MaxLaterErrors-1]
+	if len(r.LaterErrors) == limits.MaxLaterErrors { // who waits for a stop looks for this one: another makes room
+		r.LaterErrors = r.LaterErrors[:limits.MaxLaterErrors-1]
 		r.LaterErrorsOmitted++
 	}
 	r.LaterErrors = append(r.LaterErrors, job.Error{Type: left.Type, Message: text.Fit(left.Message, maxLaterText)})

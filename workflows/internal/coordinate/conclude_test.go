@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -25,11 +26,11 @@ func TestD3_LargestReport(t *testing.T) {
 		c.addStragglers(wire.Outcomes{Stragglers: stragglers})
 	}
 	r := &c.State.Report
-	require.Len(t, r.Stragglers, job.MaxStragglers)
-	require.Equal(t, 24*600-job.MaxStragglers, r.StragglersOmitted)
+	require.Len(t, r.Stragglers, limits.MaxStragglers)
+	require.Equal(t, 24*600-limits.MaxStragglers, r.StragglersOmitted)
 	r.Error = leftovers(r.Stragglers, r.StragglersOmitted)
 	require.Contains(t, r.Error.Message, "and 14390 more")
-	for range job.MaxLaterErrors {
+	for range limits.MaxLaterErrors {
 		r.LaterErrors = append(r.LaterErrors, job.Error{Type: strings.Repeat("<", 200), Message: strings.Repeat("<", maxLaterText)})
 	}
 	r.Reason = strings.Repeat("<", maxErrorText)

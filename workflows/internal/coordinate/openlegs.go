@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -166,7 +167,7 @@ func LegSummary(in wire.LegInput, p Assignment) string {
 // addStragglers adds what a leg has left behind to the report, as far as there is room for it.
 func (c *Coordinator) addStragglers(of wire.Outcomes) {
 	r := &c.State.Report
-	listed := min(len(of.Stragglers), job.MaxStragglers-len(r.Stragglers))
+	listed := min(len(of.Stragglers), limits.MaxStragglers-len(r.Stragglers))
 	r.Stragglers = append(r.Stragglers, of.Stragglers[:listed]...)
 	r.StragglersOmitted += len(of.Stragglers) - listed + of.StragglersOmitted
 }

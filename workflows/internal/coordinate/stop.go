@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -76,7 +77,7 @@ func (c *Coordinator) NoteError(err job.Error) bool {
 		return true
 	case r.Error != nil && *r.Error == err, slices.Contains(r.LaterErrors, later):
 		// A leg reports its error at once, and again at its end.
-	case len(r.LaterErrors) < job.MaxLaterErrors:
+	case len(r.LaterErrors) < limits.MaxLaterErrors:
 		r.LaterErrors = append(r.LaterErrors, later)
 	default:
 		r.LaterErrorsOmitted++

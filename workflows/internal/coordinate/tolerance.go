@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -85,7 +86,7 @@ func (c *Coordinator) outcomes() (ok, failed int64, fresh wire.Counts) {
 func (c *Coordinator) reportThresholds() wire.ReportThresholds {
 	ok, failed, fresh := c.traits.Outcomes()
 	var t wire.ReportThresholds
-	if allowed, limited := c.Spec().MaxFailed.Allowed(max(ok+failed, job.ToleranceItems), false); limited {
+	if allowed, limited := c.Spec().MaxFailed.Allowed(max(ok+failed, limits.ToleranceItems), false); limited {
 		t.Step = max(1, allowed/leastStep, (allowed-failed)/dispatch.ReportsPerStep/int64(max(1, len(c.Legs)/2)))
 	}
 	if fresh.Passed() == 0 && fresh.Failed < HopelessItems {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
@@ -278,7 +279,7 @@ func (d *Dispatcher) Lose(err *job.Error) {
 	}
 }
 
-// retryDelay doubles the first delay with every try, up to job.MaxBackoff.
+// retryDelay doubles the first delay with every try, up to limits.MaxBackoff.
 func retryDelay(first time.Duration, tries int) time.Duration {
-	return backoff.Delay(first, tries, job.MaxBackoff)
+	return backoff.Delay(first, tries, limits.MaxBackoff)
 }

@@ -159,7 +159,7 @@ func (d *Dispatcher) retryLater(t task) {
 // maxOutageText bounds what is kept of an outage's message, in bytes.
 const maxOutageText = 500
 
-// outageDelay is the wait of a task that has met an outage. It doubles up to job.MaxBackoff.
+// outageDelay is the wait of a task that has met an outage. It doubles up to limits.MaxBackoff.
 const outageDelay = time.Second
 
 // waitOut has a task wait until the outage that it has met is over: that costs it no attempt. Another batch

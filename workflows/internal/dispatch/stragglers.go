@@ -3,6 +3,7 @@ package dispatch
 import (
 	"slices"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -87,7 +88,7 @@ const MaxStraggler = 200
 
 // straggles adds a straggler to the list, or to the number of those that are not in it.
 func (d *Dispatcher) straggles(s job.Straggler) {
-	if len(d.sofar.Stragglers) < job.MaxStragglers {
+	if len(d.sofar.Stragglers) < limits.MaxStragglers {
 		for _, field := range []*string{&s.Batch, &s.Worker, &s.Why} {
 			*field = text.Fit(*field, MaxStraggler)
 		}

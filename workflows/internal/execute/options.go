@@ -4,6 +4,7 @@ package execute
 import (
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -125,7 +126,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 		StartToCloseTimeout:    each,
 		HeartbeatTimeout:       spec.Expiry,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: job.MaxBackoff,
+			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: limits.MaxBackoff,
 			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: job.PermanentErrors(),
 		},
 		Summary: text.Fit(summary, maxSummary),

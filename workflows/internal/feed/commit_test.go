@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
@@ -16,17 +16,17 @@ import (
 // What a stopped feed spills, and what it commits, is in commits that fit: also if every second of very many small items is unfinished.
 func TestD3_LargestCommits(t *testing.T) {
 	t.Parallel()
-	in := intake.New(intake.Limits{Capacity: job.MaxCapacity, Bytes: job.MaxCapacityBytes, Keep: time.Hour})
+	in := intake.New(intake.Limits{Capacity: limits.MaxCapacity, Bytes: limits.MaxCapacityBytes, Keep: time.Hour})
 	in.Open(wire.Opening{First: 1 << 50, Session: 1})
 	now := time.Unix(1<<30, 0)
 	var list wire.Items
 	for range 1000 {
 		list = append(list, json.RawMessage(`"<"`))
 	}
-	for range job.MaxCapacity / 1000 {
+	for range limits.MaxCapacity / 1000 {
 		in.Accept(wire.Exchange{Client: "c", Items: list}, now)
 	}
-	for i := range job.MaxCapacity {
+	for i := range limits.MaxCapacity {
 		b, ok := in.Take(intake.Limit{Items: 1, Bytes: 1 << 20}, now)
 		require.True(t, ok)
 		if i%2 == 0 {
@@ -43,7 +43,7 @@ func TestD3_LargestCommits(t *testing.T) {
 			items += len(r.Items)
 		}
 	}
-	require.Equal(t, job.MaxCapacity/2, items)
+	require.Equal(t, limits.MaxCapacity/2, items)
 
 	for range 5000 { // results of one byte, and of many
 		c.entries = append(c.entries, wire.FeedEntry{

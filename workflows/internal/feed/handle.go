@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -47,7 +48,7 @@ func (w *feedWork) startLeg() {
 		in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: w.leaveEarlier()}, Batches: c.State.Batches}
 	}
 	h := &feedHandle{c: c, work: w, number: in.Number, sofar: wire.LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
-	h.open = &coordinate.OpenLeg{Number: in.Number, Answered: true, Batches: job.MaxWindow, Places: in.Window, StandsBy: in.Opening == nil, Handle: h}
+	h.open = &coordinate.OpenLeg{Number: in.Number, Answered: true, Batches: limits.MaxWindow, Places: in.Window, StandsBy: in.Opening == nil, Handle: h}
 	w.add(h)
 	feed.Latest = in.Number
 	// In its own coroutine, because a leg of an ended job may still have the workflow ID.
@@ -121,7 +122,7 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 	c := w.C
 	h := &feedHandle{c: c, work: w, number: carried.Number, sofar: carried.Sofar, freed: carried.Freed}
 	h.open = &coordinate.OpenLeg{
-		Number: carried.Number, Since: workflow.Now(c.Ctx), Reported: carried.Reported, Answered: true, Batches: job.MaxWindow, Places: carried.Places, Dry: carried.Dry, Told: carried.Told,
+		Number: carried.Number, Since: workflow.Now(c.Ctx), Reported: carried.Reported, Answered: true, Batches: limits.MaxWindow, Places: carried.Places, Dry: carried.Dry, Told: carried.Told,
 		StandsBy: carried.Number > w.feed.Open, Handle: h,
 	}
 	c.Places -= carried.Places

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -151,7 +152,7 @@ func (w *feedWork) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 		return coordinate.Assignment{}, coordinate.ErrRenew
 	}
 	w.feed.Wanted--
-	return coordinate.Assignment{Planned: w.C.State.Report.Planned, Standing: true, MostLegs: coordinate.FeedLegs, Batches: job.MaxWindow}, nil
+	return coordinate.Assignment{Planned: w.C.State.Report.Planned, Standing: true, MostLegs: coordinate.FeedLegs, Batches: limits.MaxWindow}, nil
 }
 
 // plan claims the output, and finds what earlier runs have left.
@@ -235,7 +236,7 @@ func (w *feedWork) Salvage(ctx workflow.Context, in wire.Salvaged) ([]string, er
 // noteGone notes a leg whose history is gone: what it had not committed is known by its gaps in the books only.
 func (w *feedWork) noteGone(leg string) {
 	workflow.GetLogger(w.C.Ctx).Warn("the history of a leg of the feed is gone: items that it had accepted, and that are not in the store, are lost", "leg", leg)
-	if len(w.feed.Gone) < job.MaxGone {
+	if len(w.feed.Gone) < limits.MaxGone {
 		w.feed.Gone = append(w.feed.Gone, leg)
 	}
 }

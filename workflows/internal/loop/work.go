@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -65,7 +66,7 @@ func (w *loopWork) Renew() {
 
 // Next begins the loop, and then finds the next slot that no leg has.
 func (w *loopWork) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate.Assignment, error) {
-	found := coordinate.Assignment{Batches: 1, Standing: true, MostLegs: job.MaxSlots}
+	found := coordinate.Assignment{Batches: 1, Standing: true, MostLegs: limits.MaxSlots}
 	if !w.loop.Planned {
 		begun, err := execute.IO(ctx, wire.ActivityPlanLoop, wire.PlanLoopInput{Ref: t.Ref, Spec: t.Spec})
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 )
 
 const (
@@ -79,7 +79,7 @@ type View wire.PoolView
 // Of returns a view as what computes with it: both are one object.
 func Of(v *wire.PoolView) *View { return (*View)(v) }
 
-// Window is the automatic window, [job.LeastAutoWindow] … [job.MaxWindow]: twice the batches that keep busy all slots
+// Window is the automatic window, [limits.LeastAutoWindow] … [limits.MaxWindow]: twice the batches that keep busy all slots
 // known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
 // answered. A batch of at least as many items as a slot makes calls at once keeps the slot busy; of smaller ones it takes
 // several. If slots wait nevertheless, the window doubles (see [Sample]): not every worker is known, or
@@ -89,13 +89,13 @@ func Of(v *wire.PoolView) *View { return (*View)(v) }
 // rather than in the job. A stop takes them back (three events each), and their sizes are as old as the page is
 // either way. But another job of the same pool gets its turn behind them, which is why it is not larger to begin with.
 func (v View) Window() int {
-	known := min(2*Workers(v.Workers).batches(max(1, v.Items)), job.MaxWindow)
-	return min(max(job.LeastAutoWindow, int(known), v.Grown), job.MaxWindow)
+	known := min(2*Workers(v.Workers).batches(max(1, v.Items)), limits.MaxWindow)
+	return min(max(limits.LeastAutoWindow, int(known), v.Grown), limits.MaxWindow)
 }
 
 // FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none is sent to
 // wait in a queue where it cannot grow. Without a known worker it is one batch.
-func (v View) FeedWindow() int { return int(min(max(1, Workers(v.Workers).Calls()), job.MaxWindow)) }
+func (v View) FeedWindow() int { return int(min(max(1, Workers(v.Workers).Calls()), limits.MaxWindow)) }
 
 // Hear notes what has been heard of workers. If some have dropped out, what the window has grown by goes, too: it
 // grows again if need be.
@@ -111,7 +111,7 @@ func (v *View) Hear(workers ...wire.PoolWorker) {
 // just changed: while new places are filled, idle slots take the first batches at once, and these end first.
 func (v *View) Waited(since time.Time) {
 	if !since.Before(v.Changed.Add(settle)) {
-		v.Grown = min(2*v.Window(), job.MaxWindow)
+		v.Grown = min(2*v.Window(), limits.MaxWindow)
 	}
 }
 

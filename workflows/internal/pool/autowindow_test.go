@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,13 +66,13 @@ func TestView_Window(t *testing.T) {
 		items   int64
 		want    int
 	}{
-		{"nothing known", nil, 0, job.LeastAutoWindow},
-		{"few slots", Workers{worker("a", 8, 1, 1)}, 100, job.LeastAutoWindow},
+		{"nothing known", nil, 0, limits.LeastAutoWindow},
+		{"few slots", Workers{worker("a", 8, 1, 1)}, 100, limits.LeastAutoWindow},
 		{"many slots", Workers{worker("a", 100, 1, 1), worker("b", 100, 1, 1)}, 100, 400},
 		{"many calls, batches of one item", Workers{worker("a", 4, 50, 1)}, 1, 400},
-		{"a batch keeps a slot busy", Workers{worker("a", 4, 50, 1)}, 50, job.LeastAutoWindow},
+		{"a batch keeps a slot busy", Workers{worker("a", 4, 50, 1)}, 50, limits.LeastAutoWindow},
 		{"half of it", Workers{worker("a", 40, 50, 1)}, 25, 160},
-		{"too many", Workers{worker("a", 1000, 1000, 1)}, 1, job.MaxWindow},
+		{"too many", Workers{worker("a", 1000, 1000, 1)}, 1, limits.MaxWindow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestView_Grows(t *testing.T) {
 	for range 20 {
 		v.Waited(now.Add(time.Hour))
 	}
-	require.Equal(t, job.MaxWindow, v.Window())
+	require.Equal(t, limits.MaxWindow, v.Window())
 	v.Hear(worker("b", 100, 1, 3000))
 	require.Equal(t, 200, v.Window(), "what it has grown by goes with the workers that have gone")
 }

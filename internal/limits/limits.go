@@ -1,0 +1,64 @@
+// Package limits has the defaults and the bounds of jobs. Those that a user chooses are documented with the fields of job.Spec.
+package limits
+
+import "time"
+
+// Defaults of a job.
+const (
+	DefaultExpiry       = 30 * time.Second
+	DefaultCallTimeout  = 10 * time.Minute
+	DefaultAttempts     = 3
+	DefaultItemAttempts = 1
+	DefaultBackoff      = time.Second
+	DefaultGrace        = 120 * time.Second
+	DefaultMaxItem      = 16 << 20
+	DefaultMaxInput     = 1 << 40
+	DefaultFlush        = time.Second
+
+	// Of feeds.
+	DefaultCapacity      = 256
+	DefaultCapacityBytes = 4 << 20
+	DefaultKeep          = 10 * time.Minute
+)
+
+// Bounds of a job.
+const (
+	// MaxName is the length limit of job and pool names, in bytes.
+	MaxName    = 200
+	MaxBackoff = time.Minute
+	// LeastAutoWindow is the least automatic window.
+	LeastAutoWindow = 64
+	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600
+	// batches, far less than the 2,000 activities that may be pending in one workflow run.
+	MaxWindow = 10_000
+	// MaxBatchItems and MaxBatchBytes bound a batch, chosen or automatic.
+	MaxBatchItems = 10_000_000
+	MaxBatchBytes = 1 << 30
+	// MaxSplitFiles is how many files the results of a job may be split into.
+	MaxSplitFiles = 1000
+	// MaxColumns is the most columns of a table.
+	MaxColumns = 10_000
+	// MaxStages is the most stages of a job, nested ones included.
+	MaxStages = 20
+	// ToleranceItems is the number of outcomes from which a tolerance in percent is checked: a share of
+	// fewer items says little.
+	ToleranceItems = 1000
+
+	// Of feeds.
+	MaxCapacity      = 100_000
+	MaxCapacityBytes = 64 << 20
+
+	// Of loops.
+	MaxSlots = 200
+)
+
+// Bounds of the lists in a report.
+const (
+	MaxLaterErrors = 20
+	MaxWorkers     = 50
+	MaxForced      = 20
+	MaxGone        = 20
+	MaxStragglers  = 1000
+	// MaxNotes is how many notes about its inputs a job has at most.
+	MaxNotes = 10
+)
