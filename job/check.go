@@ -16,9 +16,9 @@ import (
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // CheckName returns an error if name is not a valid name; what, such as "job" or "pool", is what it
-// names. A job may also have a name as schedules give them (see [ScheduledName]).
+// names. A job may also have a name as schedules give them (NAME-2026-11-21T03:00:00Z).
 func CheckName(what, name string) error {
-	if schedule, _, ok := ScheduledName(name); ok && what == "job" && len(name) <= limits.MaxName {
+	if schedule, _, ok := scheduledName(name); ok && what == "job" && len(name) <= limits.MaxName {
 		return checkName(what, schedule, limits.MaxName)
 	}
 	return checkName(what, name, limits.MaxName)

@@ -12,22 +12,6 @@ import (
 	"time"
 )
 
-// CheckCron returns an error if Temporal would refuse a cron expression, or accept it and never tick.
-// An expression has one of these forms:
-//
-//   - five fields (minute, hour, day of month, month, day of week), six (and the year) or seven (the
-//     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
-//     list of these; months and days of the week may be names; the day of the week is 0 to 7;
-//   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
-//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d; the times are whole seconds.
-//
-// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
-// must match both the day of the month and the day of the week.
-func CheckCron(expression string) error {
-	_, err := parseCron(expression)
-	return err
-}
-
 // cronTimes is an expression that has been read.
 type cronTimes struct {
 	zone    string                 // that it sets, or ""

@@ -72,9 +72,9 @@ func TestD44_TicksWhenSummerTimeEnds(t *testing.T) {
 func TestD44_TimesThatTemporalDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"@every 1500ms", "@every 1.5s", "@every 90m/500ms"} {
-		require.ErrorContains(t, CheckCron(expression), "use whole seconds", expression)
+		require.ErrorContains(t, checkCron(expression), "use whole seconds", expression)
 	}
 	for _, expression := range []string{"@every 1.5m", "@every 90m/30s", "@every 1d"} {
-		require.NoError(t, CheckCron(expression), fmt.Sprint(expression))
+		require.NoError(t, checkCron(expression), fmt.Sprint(expression))
 	}
 }

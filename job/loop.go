@@ -37,8 +37,8 @@ type LoopReport struct {
 	At []LoopSlot `json:"at"`
 }
 
-// NewLoopReport returns the report of a loop whose slots have come so far; slots that are missing are at their beginning.
-func NewLoopReport(s Spec, left []LoopSlot) *LoopReport {
+// LoopReport returns the report of a loop whose slots have come so far; slots that are missing are at their beginning.
+func (s Spec) LoopReport(left []LoopSlot) *LoopReport {
 	r := &LoopReport{Slots: s.Slots, Every: s.Every, CatchUp: s.CatchUp}
 	for i := range s.Slots {
 		r.At = append(r.At, LoopSlot{Slot: i})

@@ -79,7 +79,7 @@ func TestLoopReport(t *testing.T) {
 		stats.Began(time.Duration(i) * 100 * time.Microsecond) // 0 to 9.9 ms
 	}
 	stats.OK, stats.Missed, stats.Repeated = 100, 3, 2
-	r := NewLoopReport(s, []LoopSlot{{Slot: 1, Next: 100, Skipped: 4, Stats: stats}, {Slot: 7, Next: 5}})
+	r := s.LoopReport([]LoopSlot{{Slot: 1, Next: 100, Skipped: 4, Stats: stats}, {Slot: 7, Next: 5}})
 	require.EqualValues(t, 100, r.Ticks)
 	require.EqualValues(t, 3, r.Missed)
 	require.EqualValues(t, 4, r.Skipped)

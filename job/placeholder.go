@@ -17,14 +17,14 @@ const (
 )
 
 var (
-	anyPlaceholder = regexp.MustCompile(`\{[A-Za-z0-9_%:-]*\}`)
-	scheduledName  = regexp.MustCompile(`^(.*)-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
+	anyPlaceholder   = regexp.MustCompile(`\{[A-Za-z0-9_%:-]*\}`)
+	scheduledPattern = regexp.MustCompile(`^(.*)-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
 )
 
-// ScheduledName splits the name of a job that a schedule has started, NAME-2026-11-21T03:00:00Z, into
+// scheduledName splits the name of a job that a schedule has started, NAME-2026-11-21T03:00:00Z, into
 // the schedule's name and the time of its tick. It is not ok for other names.
-func ScheduledName(name string) (schedule string, at time.Time, ok bool) {
-	found := scheduledName.FindStringSubmatch(name)
+func scheduledName(name string) (schedule string, at time.Time, ok bool) {
+	found := scheduledPattern.FindStringSubmatch(name)
 	if found == nil {
 		return "", time.Time{}, false
 	}
@@ -33,10 +33,10 @@ func ScheduledName(name string) (schedule string, at time.Time, ok bool) {
 }
 
 // Ticked returns the spec of the run that a schedule starts: with that name, and with the placeholders
-// of its locations replaced if the name is one that schedules give (see [ScheduledName]).
+// of its locations replaced if the name is one that schedules give (NAME-2026-11-21T03:00:00Z).
 func (s Spec) Ticked(name string) Spec {
 	s.Name = name
-	_, at, ok := ScheduledName(name)
+	_, at, ok := scheduledName(name)
 	if !ok {
 		return s
 	}

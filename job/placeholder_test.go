@@ -11,12 +11,12 @@ import (
 
 func TestScheduledName(t *testing.T) {
 	t.Parallel()
-	schedule, at, ok := ScheduledName("nightly-2026-11-21T03:04:05Z")
+	schedule, at, ok := scheduledName("nightly-2026-11-21T03:04:05Z")
 	require.True(t, ok)
 	require.Equal(t, "nightly", schedule)
 	require.Equal(t, time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC), at)
 	for _, other := range []string{"", "nightly", "nightly-2026-11-21", "nightly-2026-13-21T03:04:05Z", "nightly-2026-11-21T03:04:05Z/leg-1"} {
-		_, _, ok := ScheduledName(other)
+		_, _, ok := scheduledName(other)
 		require.False(t, ok, "%q", other)
 	}
 }

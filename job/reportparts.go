@@ -140,7 +140,7 @@ func (n *Noticed) Note(note string) {
 	}
 }
 
-// TotalsOf are the totals that a leg has reported.
-func TotalsOf(c Counted) Totals {
+// Totals are the totals that a leg has reported.
+func (c Counted) Totals() Totals {
 	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
 }

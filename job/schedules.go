@@ -27,7 +27,18 @@ var overlaps = []Overlap{OverlapSkip, OverlapQueueOne, OverlapQueue, OverlapStop
 
 // ScheduleOptions say when a schedule starts its job. Cron is required.
 type ScheduleOptions struct {
-	// Cron lists expressions (see [CheckCron]); a tick is when any of them matches. Required.
+	// Cron lists expressions of five fields, or such as @daily; a tick is when any of them matches. Required.
+	//
+	// An expression has one of these forms:
+	//
+	//   - five fields (minute, hour, day of month, month, day of week), six (and the year) or seven (the
+	//     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
+	//     list of these; months and days of the week may be names; the day of the week is 0 to 7;
+	//   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
+	//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d; the times are whole seconds.
+	//
+	// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
+	// must match both the day of the month and the day of the week.
 	Cron []string
 	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
 	// spring has no tick. A time that it repeats in autumn has one, or two: Temporal decides, and at present it is one, the second, east of

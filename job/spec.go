@@ -159,7 +159,7 @@ type Spec struct {
 	// MaxFailed is how many failed items the job tolerates before it fails; default: any number.
 	MaxFailed Tolerance `json:"max_failed,omitempty"`
 	// CleanStop lists the types of errors that stop the job without making it fail; default
-	// [CleanStopType]. [NoCleanStop] alone: every error makes it fail.
+	// "OutOfRange": there are no more items. "none" alone: every error makes it fail.
 	CleanStop []string `json:"clean_stop,omitempty"`
 	// IgnoreStragglers: work that is still running after a stop's grace period does not change the
 	// job's outcome.
@@ -196,16 +196,9 @@ const (
 	OnErrorStop   = "stop"
 )
 
-// CleanStopType is the type of error that by default stops a job without making it fail: there are no
-// more items.
-const CleanStopType = "OutOfRange"
-
-// NoCleanStop, as the only element of [Spec].CleanStop, stands for none. (An empty list means the default.)
-const NoCleanStop = "none"
-
 // StopsCleanly reports whether an error of the type stops the job without making it fail.
 func (s Spec) StopsCleanly(errorType string) bool {
-	return errorType != NoCleanStop && slices.Contains(s.CleanStop, errorType)
+	return errorType != limits.NoCleanStop && slices.Contains(s.CleanStop, errorType)
 }
 
 // WithDefaults returns the spec with every default filled in.
@@ -244,7 +237,7 @@ func (s Spec) WithDefaults() Spec {
 	setDefault(&s.Grace, limits.DefaultGrace)
 	setDefault(&s.OnError, OnErrorRecord)
 	if len(s.CleanStop) == 0 {
-		s.CleanStop = []string{CleanStopType}
+		s.CleanStop = []string{limits.CleanStopType}
 	}
 	if s.Split != "" && s.Output != "" {
 		s.splitDefaults()
@@ -432,8 +425,8 @@ func (s Spec) checkEnds() []error {
 	if s.MaxFailed.Validate() != nil {
 		errs = append(errs, fieldError("MaxFailed", "%q: %s", string(s.MaxFailed), toleranceForm))
 	}
-	if len(s.CleanStop) > 1 && slices.Contains(s.CleanStop, NoCleanStop) {
-		errs = append(errs, fieldError("CleanStop", "%q: use %s alone, or leave it out", strings.Join(s.CleanStop, ","), NoCleanStop))
+	if len(s.CleanStop) > 1 && slices.Contains(s.CleanStop, limits.NoCleanStop) {
+		errs = append(errs, fieldError("CleanStop", "%q: use %s alone, or leave it out", strings.Join(s.CleanStop, ","), limits.NoCleanStop))
 	}
 	for _, stage := range []struct {
 		field string

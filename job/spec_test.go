@@ -25,7 +25,7 @@ func TestSpec_Defaults(t *testing.T) {
 		Name: "nightly", Pool: "thumbs", Source: SourceFiles, Input: []string{"in.jsonl"}, Output: "out.jsonl",
 		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Flush: time.Second, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
-		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{CleanStopType},
+		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{limits.CleanStopType},
 	}, valid())
 	require.NoError(t, valid().Validate())
 	require.Equal(t, valid(), valid().WithDefaults(), "filling in twice changes nothing")
@@ -55,10 +55,10 @@ func TestSpec_StopsCleanly(t *testing.T) {
 	for _, c := range []struct {
 		given, clean, not []string
 	}{
-		{nil, []string{CleanStopType}, []string{"", "Other", NoCleanStop}},
-		{[]string{}, []string{CleanStopType}, []string{"Other"}},
-		{[]string{"Done"}, []string{"Done"}, []string{CleanStopType}},
-		{[]string{NoCleanStop}, nil, []string{CleanStopType, "", NoCleanStop}},
+		{nil, []string{limits.CleanStopType}, []string{"", "Other", limits.NoCleanStop}},
+		{[]string{}, []string{limits.CleanStopType}, []string{"Other"}},
+		{[]string{"Done"}, []string{"Done"}, []string{limits.CleanStopType}},
+		{[]string{limits.NoCleanStop}, nil, []string{limits.CleanStopType, "", limits.NoCleanStop}},
 	} {
 		s := valid()
 		s.CleanStop = c.given
@@ -215,8 +215,8 @@ func TestSpec_Validate(t *testing.T) {
 		},
 		{
 			"clean stop",
-			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{NoCleanStop} }, func(s *Spec) { s.CleanStop = []string{"A", "B"} }},
-			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{"A", NoCleanStop} }},
+			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{limits.NoCleanStop} }, func(s *Spec) { s.CleanStop = []string{"A", "B"} }},
+			[]func(*Spec){func(s *Spec) { s.CleanStop = []string{"A", limits.NoCleanStop} }},
 			"CleanStop",
 		},
 		{

@@ -106,7 +106,7 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 	case in.Spec.Source == job.SourceFeed:
 		a.Feed = in.feed(&a.Report)
 	case in.Spec.Source == job.SourceClock:
-		a.Loop = job.NewLoopReport(in.Spec, in.slots())
+		a.Loop = in.Spec.LoopReport(in.slots())
 		a.Manifests = nil
 		for _, slot := range a.Loop.At {
 			if slot.Head != "" {

@@ -204,7 +204,7 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 			unready(tc, "nightly", wire.QueryPending)
 			report, err := c.Get("nightly").Report(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, job.NewLoopReport(spec, test.at), report.Loop)
+			require.Equal(t, spec.LoopReport(test.at), report.Loop)
 			require.EqualValues(t, 27, report.Loop.Ticks)
 			require.Equal(t, []string{"m1", "m2"}, report.Manifests)
 			require.Equal(t, "run-1", report.Run)
@@ -278,7 +278,7 @@ func TestReport_LegOfALoopThatNeverRan(t *testing.T) {
 	leg := wire.LegID("nightly", 1)
 	spec := job.Spec{Name: "nightly", Source: job.SourceClock, Slots: 1}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{
-		Job: "nightly", State: job.Running, OpenLegs: []string{leg}, Loop: job.NewLoopReport(spec, nil),
+		Job: "nightly", State: job.Running, OpenLegs: []string{leg}, Loop: spec.LoopReport(nil),
 	}), nil)
 	unready(tc, leg, wire.QueryProgress)
 	hasHistory(t, tc, leg, `{"number":1,"slot":{"slot":0,"next":7,"head":"m7"}}`, neverRan...)

@@ -220,7 +220,7 @@ func (g *glance) includeHeard(report *job.Report, leg string) {
 	at := report.Started
 	for _, h := range g.job.Heard {
 		if h.Leg == leg {
-			report.Totals.Add(job.TotalsOf(h.Counted))
+			report.Totals.Add(h.Counted.Totals())
 			at = h.At
 		}
 	}

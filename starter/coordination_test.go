@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
@@ -159,12 +160,12 @@ func TestCluster_NoCleanStop(t *testing.T) {
 		flags      []string
 		want       []string
 	}{
-		{"default", "", nil, []string{job.CleanStopType}},
-		{"flag", "", []string{"--clean-stop", ""}, []string{job.NoCleanStop}},
-		{"file-list", "clean-stop: []\n", nil, []string{job.NoCleanStop}},
-		{"file-text", "clean-stop: ''\n", nil, []string{job.NoCleanStop}},
+		{"default", "", nil, []string{limits.CleanStopType}},
+		{"flag", "", []string{"--clean-stop", ""}, []string{limits.NoCleanStop}},
+		{"file-list", "clean-stop: []\n", nil, []string{limits.NoCleanStop}},
+		{"file-text", "clean-stop: ''\n", nil, []string{limits.NoCleanStop}},
 		{"flag-outranks", "clean-stop: []\n", []string{"--clean-stop", "Done"}, []string{"Done"}},
-		{"outranks-file", "clean-stop: [A]\n", []string{"--clean-stop", ""}, []string{job.NoCleanStop}},
+		{"outranks-file", "clean-stop: [A]\n", []string{"--clean-stop", ""}, []string{limits.NoCleanStop}},
 	} {
 		b.write("job.yaml", "input: in.txt\npool: nobody\noutput: out.txt\n"+c.line)
 		b.stint(append([]string{"start", "-f", "job.yaml", "--name", c.name}, c.flags...)...).exits(starter.ExitOK)

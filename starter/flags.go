@@ -136,7 +136,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.DurationVar(&o.grace, "grace", limits.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
 	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
 	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job tolerates, `N|P%`: a number, or a share of those done (default: any)")
-	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{job.CleanStopType}, "`TYPES` of errors that stop the job without making it fail ('': none)")
+	fs.StringSliceVar(&s.CleanStop, "clean-stop", []string{limits.CleanStopType}, "`TYPES` of errors that stop the job without making it fail ('': none)")
 	fs.BoolVar(&s.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running after a stop the job's outcome")
 	fs.Var((*rateFlag)(&s.JobRate), "job-rate", "most items a second of the whole job, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("job-rate").DefValue = zeroDefault
@@ -177,7 +177,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
-		s.CleanStop = []string{job.NoCleanStop}
+		s.CleanStop = []string{limits.NoCleanStop}
 	}
 	o.feed.complete(cmd.Flags(), &s)
 	if err := o.loop.complete(cmd.Flags(), &s); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -215,7 +216,7 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 				case tick.Slot != 1 || tick.Tick < 5:
 					return nil
 				case clean:
-					return &job.Error{Type: job.CleanStopType, Message: "no more"}
+					return &job.Error{Type: limits.CleanStopType, Message: "no more"}
 				}
 				return errors.New("the probe is broken")
 			}

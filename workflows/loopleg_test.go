@@ -296,7 +296,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 			return did(in, 1), nil
 		}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 		require.Nil(t, result.Error)
-		report := job.NewLoopReport(job.Spec{Slots: 1}, result.Loop)
+		report := job.Spec{Slots: 1}.LoopReport(result.Loop)
 		require.EqualValues(t, 102, report.Repeated, "late: %v", late)
 		require.EqualValues(t, 241, report.Ticks)
 		require.Zero(t, result.Loop[0].Doubt)

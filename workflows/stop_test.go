@@ -481,8 +481,8 @@ func TestStop_CleanStopTypes(t *testing.T) {
 		{nil, "Exhausted", false},
 		{[]string{"Exhausted", "Done"}, "Exhausted", true},
 		{[]string{"Exhausted"}, "OutOfRange", false},
-		{[]string{job.NoCleanStop}, "OutOfRange", false},
-		{[]string{job.NoCleanStop}, job.NoCleanStop, false},
+		{[]string{limits.NoCleanStop}, "OutOfRange", false},
+		{[]string{limits.NoCleanStop}, limits.NoCleanStop, false},
 	} {
 		t.Run(fmt.Sprint(c.types, c.kind), func(t *testing.T) {
 			t.Parallel()

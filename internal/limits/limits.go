@@ -21,6 +21,15 @@ const (
 	DefaultKeep          = 10 * time.Minute
 )
 
+// What Spec.CleanStop has.
+const (
+	// CleanStopType is the type of error that by default stops a job without making it fail: there are no
+	// more items.
+	CleanStopType = "OutOfRange"
+	// NoCleanStop, as the only element, stands for none. (An empty list means the default.)
+	NoCleanStop = "none"
+)
+
 // Bounds of a job.
 const (
 	// MaxName is the length limit of job and pool names, in bytes.

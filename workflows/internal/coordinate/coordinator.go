@@ -214,7 +214,7 @@ func (c *Coordinator) overview() job.Report {
 	r.AsOf = workflow.Now(c.Ctx)
 	for _, l := range c.Legs {
 		if l.ID() != "" {
-			r.Totals.Add(job.TotalsOf(l.Reported.Sofar))
+			r.Totals.Add(l.Reported.Sofar.Totals())
 			if at := l.counted(r.AsOf); at.Before(r.AsOf) {
 				r.AsOf = at
 			}

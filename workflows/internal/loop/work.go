@@ -50,7 +50,7 @@ func (w *loopWork) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) 
 		for i := range left {
 			left[i].Base = time.Time{}
 		}
-		w.State.Loop = &wire.LoopWorkState{Slots: job.NewLoopReport(c.Spec(), left).At}
+		w.State.Loop = &wire.LoopWorkState{Slots: c.Spec().LoopReport(left).At}
 	}
 	w.loop = w.State.Loop
 	return coordinate.Traits{InsistsOnInit: true, Ended: w.ended}, nil
@@ -143,7 +143,7 @@ func (w *loopWork) Amend(r *job.Report) {
 			slots[s.Slot] = s
 		}
 	}
-	r.Loop = job.NewLoopReport(w.C.Spec(), slots)
+	r.Loop = w.C.Spec().LoopReport(slots)
 	r.Manifests = nil
 	for _, s := range slots {
 		if s.Head != "" {
