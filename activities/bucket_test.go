@@ -24,7 +24,7 @@ func (f *fixture) inBucket(name, input string) {
 	dir, err := f.acts.opts.Access.Open(context.Background(), bucket+"/in")
 	require.NoError(f.t, err)
 	require.NoError(f.t, dir.Put(context.Background(), name, []byte(input)))
-	f.spec = job.Spec{Name: "test", Pool: "pool", Backoff: f.spec.Backoff, Input: []string{bucket + "/in/" + name}, Output: bucket + "/out/out.jsonl", BatchItems: 8}
+	f.spec = job.Spec{Name: "test", Pool: "pool", Backoff: f.spec.Backoff, Files: &job.Files{Input: []string{bucket + "/in/" + name}}, Output: bucket + "/out/out.jsonl", BatchItems: 8}
 	f.newRun("run-1")
 }
 
@@ -103,7 +103,7 @@ func TestBucket_InputChanged(t *testing.T) {
 	f.inBucket("in.txt", strings.Repeat("line\n", 20))
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
 	batch := f.plan()[0]
-	dir, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Input[0], "/in.txt"))
+	dir, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Files.Input[0], "/in.txt"))
 	require.NoError(t, err)
 	require.NoError(t, dir.Put(t.Context(), "in.txt", []byte(strings.Repeat("LINE\n", 20))))
 	_, err = f.acts.Process(t.Context(), f.input(batch))

@@ -75,7 +75,7 @@ func (m *feedModel) each(c *calls.Call, item calls.Item) {
 
 func newFeedModel(t *testing.T, random *rand.Rand) *feedModel {
 	f := setup(t)
-	f.spec = job.Spec{Name: "test", Pool: "pool", Source: job.SourceFeed, Format: []string{"jsonl", "text"}[random.IntN(2)]}
+	f.spec = job.Spec{Name: "test", Pool: "pool", Feed: &job.Feed{}, Format: []string{"jsonl", "text"}[random.IntN(2)]}
 	f.spec.Output = f.path([]string{"out", "out/"}[random.IntN(2)])
 	if random.IntN(2) == 0 {
 		f.spec.Output, f.spec.Store = f.dir+"/out/", ""

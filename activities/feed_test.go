@@ -23,7 +23,7 @@ import (
 func setupFeed(t *testing.T, form calls.Form) *fixture {
 	t.Helper()
 	f := setup(t)
-	f.spec = job.Spec{Name: "risk", Pool: "pool", Source: job.SourceFeed, Output: f.dir + "/out/"}.WithDefaults()
+	f.spec = job.Spec{Name: "risk", Pool: "pool", Feed: &job.Feed{}, Output: f.dir + "/out/"}.WithDefaults()
 	f.serve(&callstest.Handler{As: calls.Traits{Form: form}}, Options{})
 	f.newRun("run-1")
 	return f
@@ -470,7 +470,7 @@ func TestPlanFeed_Resumed(t *testing.T) {
 func TestPlanFeed_Closed(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
-	f.spec = job.Spec{Name: "risk", Pool: "pool", Source: job.SourceFeed, Output: f.path("out.jsonl")}
+	f.spec = job.Spec{Name: "risk", Pool: "pool", Feed: &job.Feed{}, Output: f.path("out.jsonl")}
 	f.newRun("run-1")
 	require.False(t, f.beginFeed().Closed)
 	head := f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{f.feedEntry(0, `0`, `1`)}})

@@ -149,7 +149,7 @@ func TestFinish_KeepsParts(t *testing.T) {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(100))
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Backoff: time.Millisecond, Errors: f.path("errors.jsonl")}
+			f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Backoff: time.Millisecond, Errors: f.path("errors.jsonl")}
 			if output == "" {
 				f.spec.Store = f.path("parts") + "/"
 			} else {
@@ -369,7 +369,7 @@ func TestFinish_Fenced(t *testing.T) {
 func TestFinish_FencedKeepsParts(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(60))
-	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
+	f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out") + "/"}
 	heads, _, _ := f.done(1)
 	require.NoError(t, f.store().Claim(t.Context(), ledger.CurrentKey, "run-9", nil))
 	require.NoError(t, f.store().Put(t.Context(), outputs.PartsList, []byte("of the newer run")))
@@ -410,9 +410,9 @@ func TestFinish_CorruptParts(t *testing.T) {
 					f := setup(t, "in.jsonl", jobtest.Lines(60))
 					switch output {
 					case "parts":
-						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out") + "/"}
+						f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out") + "/"}
 					case "table":
-						f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv")}.WithDefaults()
+						f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out.csv")}.WithDefaults()
 					}
 					heads, _, _ := f.done(1)
 					e := f.gather(heads...)[3].Entry
@@ -547,7 +547,7 @@ func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
 func TestFinish_NoWiderThanTheInput(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(40), "more.jsonl.gz", gzipped(t, jobtest.Lines(8)))
-	require.NoError(t, os.Chmod(f.spec.Input[0], 0o640))
+	require.NoError(t, os.Chmod(f.spec.Files.Input[0], 0o640))
 	before := f.files()
 	check := func(made ...string) {
 		found := ""

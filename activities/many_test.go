@@ -25,7 +25,7 @@ func manyFiles(t *testing.T, n int) (*fixture, string) {
 		all.WriteString(line)
 		f.write(fmt.Sprintf("in/%05d.jsonl", i), line[:len(line)-i%2]) // every other one without a line end
 	}
-	f.spec.Input = []string{f.path("in")}
+	f.spec.Files.Input = []string{f.path("in")}
 	return f, all.String()
 }
 

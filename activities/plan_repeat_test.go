@@ -65,7 +65,7 @@ func setupLines(t *testing.T, inputs ...string) *fixture {
 func TestPlan_RepeatedTakesNoCopyOfAnotherListing(t *testing.T) {
 	t.Parallel()
 	f := setupLines(t, "in/b.txt.gz", gzipped(t, lines("b", 30)), "in/c.txt.gz", gzipped(t, lines("c", 30)))
-	f.spec.Input = []string{f.path("in") + "/*.gz"}
+	f.spec.Files.Input = []string{f.path("in") + "/*.gz"}
 	f.lost(1000)
 	f.write("in/a.txt.gz", gzipped(t, lines("a", 30)))
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{})
@@ -87,7 +87,7 @@ func TestPlan_RepeatedTakesNoCopyOfAnotherContent(t *testing.T) {
 func TestPlan_GoesOnWithAcceptedTableOnly(t *testing.T) {
 	t.Parallel()
 	f := setupLines(t, "in/b.txt", lines("b", 20), "in/c.txt", lines("c", 20))
-	f.spec.Input = []string{f.path("in") + "/*.txt"}
+	f.spec.Files.Input = []string{f.path("in") + "/*.txt"}
 	f.lost(2)
 	first := f.acts
 	f.acts = nil
@@ -119,7 +119,7 @@ func (r *smallReader) Read(p []byte) (int, error) {
 func TestPlan_RepeatedHalfWayThroughStdin(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 10
 	r, w := io.Pipe()
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: r})
 	text := lines("line", 500)
@@ -148,7 +148,7 @@ func TestPlan_RepeatedHalfWayThroughStdin(t *testing.T) {
 func TestPlan_OtherProcessLeavesStdinAlone(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 10
 	r, w := io.Pipe()
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: r})
 	go func() {
@@ -173,7 +173,7 @@ func TestPlan_OtherProcessLeavesStdinAlone(t *testing.T) {
 func TestPlan_StdinIsOfTheRunThatWasDecidedOn(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 10
 	from := &smallReader{from: strings.NewReader(lines("line", 50))}
 	stdin := inputs.Reserve(from)
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: stdin})

@@ -287,7 +287,7 @@ func TestPlan_MissingInput(t *testing.T) {
 	t.Parallel()
 	for name, input := range map[string]string{"file": "none.jsonl", "glob": "none-*.jsonl", "directory": "none/"} {
 		f := setup(t)
-		f.spec.Input = []string{f.path(input)}
+		f.spec.Files.Input = []string{f.path(input)}
 		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 		require.Error(t, err, name)
 		jobtest.RequireType(t, err, job.ErrorInput)
@@ -301,7 +301,7 @@ func TestPlan_ExpandsInputs(t *testing.T) {
 	f.write("dir/1.txt", "1\n")
 	f.write("glob/x-9.txt", "9\n")
 	f.write("glob/x-10.txt", "10\n")
-	f.spec.Input = []string{f.path("b.txt"), f.path("dir") + "/", f.path("glob/x-*.txt"), f.path("b.txt")}
+	f.spec.Files.Input = []string{f.path("b.txt"), f.path("dir") + "/", f.path("glob/x-*.txt"), f.path("b.txt")}
 	require.Equal(t, []string{"b", "1", "2", "10", "9", "b"}, f.itemsIn(f.plan()), "in the order given, then by name")
 }
 
@@ -366,7 +366,7 @@ func TestPlan_Stdin(t *testing.T) {
 	t.Parallel()
 	text := corpus(jobtest.Seeded(t, 3), records.Text, 500)
 	f := setup(t, "in.txt", "a file\n")
-	f.spec.Input = append(f.spec.Input, "-")
+	f.spec.Files.Input = append(f.spec.Files.Input, "-")
 	f.spec.BatchItems = 9
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: strings.NewReader(text)})
 	batches, result := f.page(10)
@@ -386,7 +386,7 @@ func TestPlan_Stdin(t *testing.T) {
 func TestPlan_StdinOfNobody(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input = []string{"-"}
+	f.spec.Files.Input = []string{"-"}
 	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 16})
 	jobtest.RequireType(t, err, job.ErrorInput)
 	require.ErrorContains(t, err, "stint run")
@@ -395,7 +395,7 @@ func TestPlan_StdinOfNobody(t *testing.T) {
 func TestPlan_StdinOnlyOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input = []string{"-"}
+	f.spec.Files.Input = []string{"-"}
 	f.serve(&callstest.Handler{}, Options{Stdin: strings.NewReader("1\n")})
 	f.plan()
 	f.newRun("run-2")
@@ -408,7 +408,7 @@ func TestPlan_StdinOnlyOnce(t *testing.T) {
 func TestStdinComplete_NotYet(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input = []string{"-"}
+	f.spec.Files.Input = []string{"-"}
 	r, w := io.Pipe()
 	f.serve(&callstest.Handler{}, Options{Stdin: r})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -438,8 +438,8 @@ func TestPlan_StdinChunks(t *testing.T) {
 	line := strings.Repeat("x", 1<<16-1) + "\n"
 	r, w := io.Pipe()
 	f := setup(t)
-	f.spec.Input, f.spec.BatchItems = []string{"-"}, 10
-	f.spec.Flush = time.Hour // a page that is not full waits for more
+	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 10
+	f.spec.Files.Flush = time.Hour // a page that is not full waits for more
 	f.serve(&callstest.Handler{}, Options{Stdin: r})
 	written, planned := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -765,7 +765,7 @@ func TestPlan_LeavesItsOwnFilesOut(t *testing.T) {
 		t.Run(c.output+" of "+c.input, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in/a.jsonl", "1\n", "in/b.jsonl", "2\n")
-			f.spec.Input, f.spec.Output, f.spec.Report = []string{f.path(c.input)}, f.path(c.output), f.path("in/report.json")
+			f.spec.Files.Input, f.spec.Output, f.spec.Report = []string{f.path(c.input)}, f.path(c.output), f.path("in/report.json")
 			f.spec.Store, f.spec.Errors = "", ""
 			if c.output[len(c.output)-1] == '/' {
 				f.spec.Output += "/"
@@ -804,7 +804,7 @@ func TestPlan_NamedOwnFile(t *testing.T) {
 	f := setup(t, "real/in.jsonl", "1\n")
 	require.NoError(t, os.Symlink("real", f.path("link")))
 	for _, c := range []struct{ input, output string }{{"link/in.jsonl", "real/in.jsonl"}, {"real/in.jsonl", "link/in.jsonl"}} {
-		f.spec.Input, f.spec.Output, f.spec.Store, f.spec.Errors = []string{f.path(c.input)}, f.path(c.output), "", ""
+		f.spec.Files.Input, f.spec.Output, f.spec.Store, f.spec.Errors = []string{f.path(c.input)}, f.path(c.output), "", ""
 		f.newRun("run-1")
 		_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 		jobtest.RequireType(t, err, job.ErrorInput)
@@ -827,7 +827,7 @@ func TestPlan_OutputsThatAreOneFile(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", "1\n", "real/x", "")
 	require.NoError(t, os.Symlink("real", f.path("link")))
-	f.spec.Input, f.spec.Output, f.spec.Errors = f.spec.Input[:1], f.path("real/out.jsonl"), f.path("link/out.jsonl")
+	f.spec.Files.Input, f.spec.Output, f.spec.Errors = f.spec.Files.Input[:1], f.path("real/out.jsonl"), f.path("link/out.jsonl")
 	f.newRun("run-1")
 	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorOutput)
@@ -838,7 +838,7 @@ func TestPlan_OutputsThatAreOneFile(t *testing.T) {
 func TestPlan_OnlyOwnFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in/out.jsonl", "1\n")
-	f.spec.Input, f.spec.Output, f.spec.Store = []string{f.path("in")}, f.path("in/out.jsonl"), ""
+	f.spec.Files.Input, f.spec.Output, f.spec.Store = []string{f.path("in")}, f.path("in/out.jsonl"), ""
 	f.newRun("run-1")
 	_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
 	jobtest.RequireType(t, err, job.ErrorInput)
@@ -862,9 +862,9 @@ func TestPlan_MaxInput(t *testing.T) {
 			t.Parallel()
 			f := setupLines(t, "in.txt.gz", gzipped(t, content))
 			f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: strings.NewReader(content)})
-			f.spec.MaxInput = c.limit
+			f.spec.Files.MaxInput = c.limit
 			if c.input == "-" {
-				f.spec.Input = []string{"-"}
+				f.spec.Files.Input = []string{"-"}
 			}
 			f.newRun("run-1")
 			_, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1000})

@@ -171,7 +171,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 				require.Contains(t, failure.Error.Message, test.invalid[failure.Item])
 				require.Equal(t, job.KindInvalid, failure.Kind)
 				require.Equal(t, 1, failure.Attempts)
-				require.Equal(t, f.spec.Input[0], failure.Source)
+				require.Equal(t, f.spec.Files.Input[0], failure.Source)
 				require.JSONEq(t, test.input[failure.Item], string(failure.Input))
 				if i > 0 {
 					require.Greater(t, failure.Item, failures[i-1].Failure.Item)
@@ -406,7 +406,7 @@ func TestProcess_StopBetweenInvalidItems(t *testing.T) {
 func TestProcess_StopOfSpooledInput(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input, f.spec.BatchItems = []string{"-"}, 50
+	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 50
 	reached := make(chan struct{})
 	f.serve(stopAt(10, reached), Options{Stdin: strings.NewReader(strings.Repeat("a line\n", 50))})
 	batch := f.plan()[0]

@@ -35,7 +35,7 @@ func TestRedrive_InsertsResultsAtTheirPlaces(t *testing.T) {
 			t.Run(c.name+" to "+output, func(t *testing.T) {
 				t.Parallel()
 				f := setup(t, "in.jsonl", jobtest.Lines(40))
-				f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, BatchItems: 8, Store: f.path("store")}
+				f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, BatchItems: 8, Store: f.path("store")}
 				if output != "" {
 					f.spec.Output, f.spec.Store = f.path(output), ""
 					if output == "out/" {

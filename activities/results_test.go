@@ -70,7 +70,7 @@ func TestResults_OfFinishedJob(t *testing.T) {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(100))
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output}
+			f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.dir + "/" + output}
 			heads, want, wantErrors := f.done(2)
 			report := f.finished(heads...)
 
@@ -97,7 +97,7 @@ func TestResults_FollowedOverTheEnd(t *testing.T) {
 			t.Run(output, func(t *testing.T) {
 				t.Parallel()
 				f := setup(t, "in.jsonl", jobtest.Lines(100))
-				f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output}
+				f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.dir + "/" + output}
 				heads, _, _ := f.done(1)
 				whole, _ := f.results(f.report(heads...), errorRecords, 0)
 				entries := f.gather(heads...)
@@ -161,7 +161,7 @@ func TestResults_OfSession(t *testing.T) {
 		t.Run(output, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(60))
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.dir + "/" + output, Store: f.spec.Store, BatchItems: 10}.WithDefaults()
+			f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.dir + "/" + output, Store: f.spec.Store, BatchItems: 10}.WithDefaults()
 			entries := f.processAll(f.plan())
 			sessions := []int64{1, 2, 2, 1, 2, 3}
 			var want [4]string

@@ -45,9 +45,9 @@ type fixture struct {
 func setup(t *testing.T, inputs ...string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir()}
-	f.spec = job.Spec{Name: "test", Pool: "pool", Output: f.path("out.jsonl"), Backoff: time.Millisecond}
+	f.spec = job.Spec{Name: "test", Pool: "pool", Files: &job.Files{}, Output: f.path("out.jsonl"), Backoff: time.Millisecond}
 	for i := 0; i < len(inputs); i += 2 {
-		f.spec.Input = append(f.spec.Input, f.write(inputs[i], inputs[i+1]))
+		f.spec.Files.Input = append(f.spec.Files.Input, f.write(inputs[i], inputs[i+1]))
 	}
 	f.serve(&callstest.Handler{}, Options{})
 	f.newRun("run-1")

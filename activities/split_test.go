@@ -277,7 +277,7 @@ func TestSplit_OverItsInputs(t *testing.T) {
 	f := setup(t)
 	f.write("data/a.jsonl", `{"k":"a"}`)
 	for _, input := range []string{"data", "data/a*"} {
-		f.spec.Input, f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = []string{f.path(input)}, "k", f.path("data/{}.jsonl"), "", ""
+		f.spec.Files.Input, f.spec.Split, f.spec.Output, f.spec.Errors, f.spec.Store = []string{f.path(input)}, "k", f.path("data/{}.jsonl"), "", ""
 		f.newRun("run-1")
 		require.NoError(t, f.spec.Validate(), "that does not show yet")
 		_, err := f.planOnce(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 1})
@@ -332,7 +332,7 @@ func TestSplit_RepeatableInABucket(t *testing.T) {
 		f := setup(t)
 		f.inBucket("in.jsonl", splitInput(24, 6, "old"))
 		bucket := strings.TrimSuffix(f.spec.Output, "out.jsonl")
-		in, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Input[0], "/in.jsonl"))
+		in, err := f.acts.opts.Access.Open(t.Context(), strings.TrimSuffix(f.spec.Files.Input[0], "/in.jsonl"))
 		require.NoError(t, err)
 		f.spec.Split, f.spec.Output, f.spec.Store, f.spec.Errors = "k", fmt.Sprint(bucket, step, "/"), "", ""
 		f.newRun("run-0")

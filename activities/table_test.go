@@ -31,7 +31,7 @@ func TestFinish_Table(t *testing.T) {
 		t.Run(fmt.Sprint(runs, " runs"), func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", jobtest.Lines(200))
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv")}.WithDefaults()
+			f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out.csv")}.WithDefaults()
 			access := f.acts.opts.Access
 			heads, lines, wantErrors := f.done(runs)
 			f.acts.opts.Joiner = outputs.NewJoiner(access)
@@ -61,7 +61,7 @@ func TestFinish_TableRepeatableAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for step := 0; ; step++ {
 		f := setup(t, "in.jsonl", jobtest.Lines(60))
-		f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.tsv")}.WithDefaults()
+		f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out.tsv")}.WithDefaults()
 		f.write("out.tsv", "of an earlier job")
 		heads, lines, _ := f.done(2)
 		ctx := jobtest.NewFuse(step)
@@ -83,7 +83,7 @@ func TestFinish_TableRepeatableAtEveryStep(t *testing.T) {
 func TestRedrive_Table(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(40))
-	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv"), BatchItems: 8}.WithDefaults()
+	f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out.csv"), BatchItems: 8}.WithDefaults()
 	f.newRun("run-1")
 	fails := true
 	f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
@@ -156,7 +156,7 @@ func TestFinish_TableForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, "in.jsonl", c.results)
-			f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path(c.output), Columns: c.columns}.WithDefaults()
+			f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path(c.output), Columns: c.columns}.WithDefaults()
 			f.newRun("run-1")
 			var heads []string
 			if batches := f.plan(); len(batches) > 0 {
@@ -173,7 +173,7 @@ func TestFinish_TableOfOtherThings(t *testing.T) {
 	t.Parallel()
 	for _, columns := range [][]string{nil, {"a"}} {
 		f := setup(t, "in.txt", "a\nb c\n")
-		f.spec = job.Spec{Name: "test", Pool: "pool", Input: []string{f.write("in.jsonl", "{\"a\":1}\n[2]\n")}, Output: f.path("out.csv"), Columns: columns, BatchItems: 9}
+		f.spec = job.Spec{Name: "test", Pool: "pool", Files: &job.Files{Input: []string{f.write("in.jsonl", "{\"a\":1}\n[2]\n")}}, Output: f.path("out.csv"), Columns: columns, BatchItems: 9}
 		f.newRun("run-1")
 		heads := []string{f.commit(nil, f.processAll(f.plan())...)}
 		_, err := f.finishOnce(t.Context(), f.finishInput(heads...))
@@ -191,7 +191,7 @@ func TestFinish_TableOfOtherThings(t *testing.T) {
 func TestFinish_TableOfCorruptPart(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(20))
-	f.spec = job.Spec{Name: "test", Pool: "pool", Input: f.spec.Input, Output: f.path("out.csv"), BatchItems: 20}.WithDefaults()
+	f.spec = job.Spec{Name: "test", Pool: "pool", Files: f.spec.Files, Output: f.path("out.csv"), BatchItems: 20}.WithDefaults()
 	f.newRun("run-1")
 	entries := f.processAll(f.plan())
 	head := f.commit(nil, entries...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,7 +35,8 @@ type feeding struct {
 
 // startFeeding starts a server, a worker and a feed.
 func startFeeding(args []string, h worker.Handler, options worker.Options, spec job.Spec) (*feeding, error) {
-	spec.Source, spec.Output, spec.Store = job.SourceFeed, args[1], args[2]+"/store"
+	spec.Feed = cmp.Or(spec.Feed, &job.Feed{})
+	spec.Output, spec.Store = args[1], args[2]+"/store"
 	return startBench(args, h, options, spec)
 }
 
@@ -269,7 +271,7 @@ func (a *bareAsker) call(ctx context.Context, items []json.RawMessage) error {
 // feedStream streams items of 100 bytes through a feed.
 func feedStream(args []string, items int) error {
 	handle := func(_ context.Context, s string) (string, error) { return s, nil }
-	f, err := startFeeding(args, worker.Each(handle), worker.Options{}, job.Spec{Capacity: 20_000})
+	f, err := startFeeding(args, worker.Each(handle), worker.Options{}, job.Spec{Feed: &job.Feed{Capacity: 20_000}})
 	if err != nil {
 		return err
 	}

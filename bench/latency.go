@@ -74,7 +74,8 @@ func runLane[T any](ctx context.Context, s series, dir string, lane int, once fu
 func (c *cluster) begin(ctx context.Context, input string, s series, share float64) (*jobs.Run, map[int]*process, error) {
 	c.jobs++
 	spec := s.spec
-	spec.Name, spec.Pool, spec.Input = fmt.Sprintf("latency-%d", c.jobs), "bench", []string{input}
+	spec.Files = &job.Files{Input: []string{input}}
+	spec.Name, spec.Pool = fmt.Sprintf("latency-%d", c.jobs), "bench"
 	spec.Output = filepath.Join(c.dir, spec.Name+".jsonl")
 	spec.BatchItems = 1
 	r, err := jobs.NewClient(c.client).Start(ctx, spec)

@@ -43,7 +43,7 @@ func loopTicks(args []string) error {
 		return t.Tick, nil
 	}
 	const slots = 2
-	f, err := startBench(args, worker.Each(handle), worker.Options{Slots: slots}, job.Spec{Source: job.SourceClock, Every: time.Millisecond, Slots: slots})
+	f, err := startBench(args, worker.Each(handle), worker.Options{Slots: slots}, job.Spec{Loop: &job.Loop{Every: time.Millisecond, Slots: slots}})
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,8 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	defer stop()
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
-	spec.Name, spec.Pool, spec.Input, spec.Output, spec.Store = "bench", "bench", []string{input}, output, state+"/store"
+	spec.Files = &job.Files{Input: []string{input}}
+	spec.Name, spec.Pool, spec.Output, spec.Store = "bench", "bench", output, state+"/store"
 	run, err := jobs.NewClient(c).StartWith(ctx, spec, jobs.StartOptions{TaskTimeout: 2 * time.Second})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ const sourcesLimit = time.Minute
 func manySources(dir, output, state string, resumed bool) error {
 	access := &store.Access{Allow: []string{dir, state}}
 	defer access.Close()
-	spec := job.Spec{Name: "many", Pool: "many", Input: []string{dir}, Output: state + "/"}.WithDefaults()
+	spec := job.Spec{Name: "many", Pool: "many", Files: &job.Files{Input: []string{dir}}, Output: state + "/"}.WithDefaults()
 	ref := wire.Ref{Job: spec.Name, Run: "first", Store: spec.Store}
 	ctx := context.Background()
 	to, err := access.Open(ctx, ref.Store)

@@ -93,7 +93,7 @@ func firstResult(args []string) error {
 		"third":  step(func() { once.Do(func() { first.Store(begun.Load()); took = time.Since(began) }) }),
 	}
 	spec := job.Spec{
-		Name: "bench", Input: []string{args[0]}, Output: args[1],
+		Name: "bench", Files: &job.Files{Input: []string{args[0]}}, Output: args[1],
 		Stages: []job.Stage{{Name: "first", Pool: "first"}, {Name: "second", Pool: "second"}, {Name: "third", Pool: "third"}},
 	}
 	done, err := local.Run(context.Background(), spec, worker.Handler{}, local.Options{Pools: pools, State: args[2], Logger: slog.New(slog.DiscardHandler)})
@@ -119,7 +119,7 @@ func feedStages(args []string, calls int) error {
 		return err
 	}
 	ctx := context.Background()
-	one := job.Spec{Name: "one", Pool: "bench", Source: job.SourceFeed, Output: args[1] + ".one", Store: args[2] + "/one"}
+	one := job.Spec{Name: "one", Pool: "bench", Feed: &job.Feed{}, Output: args[1] + ".one", Store: args[2] + "/one"}
 	run, err := f.client.Start(ctx, one)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (s *Store) manifest(ctx context.Context, dir store.Dir, location, key strin
 
 // wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay parts.
 func wholeOutput(report job.Report) (location string, whole bool) {
-	if report.Output == nil || report.Output.Location == "" || store.IsPrefix(report.Output.Location) || store.Delimiter(report.Output.Location) != 0 {
+	if !outputs.Joined(report.Output) {
 		return "", false
 	}
 	return report.Output.Location, true

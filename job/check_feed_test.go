@@ -10,7 +10,7 @@ import (
 )
 
 func feedSpec() Spec {
-	return Spec{Name: "risk", Pool: "risk", Source: SourceFeed, Output: "out/"}.WithDefaults()
+	return Spec{Name: "risk", Pool: "risk", Feed: &Feed{}, Output: "out/"}.WithDefaults()
 }
 
 func TestSpec_Feed(t *testing.T) {
@@ -18,12 +18,12 @@ func TestSpec_Feed(t *testing.T) {
 	s := feedSpec()
 	require.NoError(t, s.Validate())
 	require.Equal(t, "jsonl", s.Format)
-	require.Equal(t, limits.DefaultCapacity, s.Capacity)
-	require.EqualValues(t, limits.DefaultCapacityBytes, s.CapacityBytes)
-	require.Equal(t, limits.DefaultKeep, s.Keep)
-	require.Zero(t, s.BatchWait)
+	require.Equal(t, limits.DefaultCapacity, s.Feed.Capacity)
+	require.EqualValues(t, limits.DefaultCapacityBytes, s.Feed.CapacityBytes)
+	require.Equal(t, limits.DefaultKeep, s.Feed.Keep)
+	require.Zero(t, s.Feed.BatchWait)
 
-	s.BatchWait = 1500 * time.Millisecond
+	s.Feed.BatchWait = 1500 * time.Millisecond
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"batch_wait":"1.5s"`)
@@ -39,15 +39,14 @@ func TestSpec_FeedRefused(t *testing.T) {
 		change func(*Spec)
 		want   string
 	}{
-		{"inputs", func(s *Spec) { s.Input = []string{"a"} }, "a feed has no inputs"},
+		{"inputs", func(s *Spec) { s.Files = &Files{Input: []string{"a"}} }, "Files excludes Feed"},
 		{"csv", func(s *Spec) { s.Format = "csv" }, "use jsonl or text"},
-		{"negative capacity", func(s *Spec) { s.Capacity = -1 }, "use 1 to 100000 items"},
-		{"capacity too large", func(s *Spec) { s.Capacity = limits.MaxCapacity + 1 }, "use 1 to 100000 items"},
-		{"bytes too few", func(s *Spec) { s.CapacityBytes = 1 }, "use 1024 to"},
-		{"short wait", func(s *Spec) { s.BatchWait = 50 * time.Millisecond }, "FeedOptions.Linger"},
-		{"negative wait", func(s *Spec) { s.BatchWait = -time.Second }, "BatchWait"},
-		{"keep", func(s *Spec) { s.Keep = time.Millisecond }, "Keep"},
-		{"source", func(s *Spec) { s.Source = "queue" }, `"queue": use files, feed or clock`},
+		{"negative capacity", func(s *Spec) { s.Feed.Capacity = -1 }, "use 1 to 100000 items"},
+		{"capacity too large", func(s *Spec) { s.Feed.Capacity = limits.MaxCapacity + 1 }, "use 1 to 100000 items"},
+		{"bytes too few", func(s *Spec) { s.Feed.CapacityBytes = 1 }, "use 1024 to"},
+		{"short wait", func(s *Spec) { s.Feed.BatchWait = 50 * time.Millisecond }, "FeedOptions.Linger"},
+		{"negative wait", func(s *Spec) { s.Feed.BatchWait = -time.Second }, "BatchWait"},
+		{"keep", func(s *Spec) { s.Feed.Keep = time.Millisecond }, "Keep"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,6 +56,6 @@ func TestSpec_FeedRefused(t *testing.T) {
 			require.ErrorContains(t, s.Validate(), test.want)
 		})
 	}
-	files := Spec{Name: "a", Pool: "b", Input: []string{"in"}, Output: "out", Capacity: 5}.WithDefaults()
-	require.ErrorContains(t, files.Validate(), "is for feeds only")
+	both := Spec{Name: "a", Pool: "b", Files: &Files{Input: []string{"in"}}, Output: "out", Feed: &Feed{Capacity: 5}}.WithDefaults()
+	require.EqualError(t, both.Validate(), "Files excludes Feed: a job has one source of items, use one of them")
 }

@@ -170,9 +170,6 @@ type jsonSpec struct {
 	BatchTimeout duration `json:"batch_timeout,omitzero"`
 	Backoff      duration `json:"backoff,omitzero"`
 	Grace        duration `json:"grace,omitzero"`
-	BatchWait    duration `json:"batch_wait,omitzero"`
-	Keep         duration `json:"keep,omitzero"`
-	Every        duration `json:"every,omitzero"`
 }
 
 // MarshalJSON writes durations as text.
@@ -181,7 +178,6 @@ func (s Spec) MarshalJSON() ([]byte, error) {
 		plainSpec: (*plainSpec)(&s),
 		Expiry:    duration(s.Expiry), CallTimeout: duration(s.CallTimeout), BatchTimeout: duration(s.BatchTimeout),
 		Backoff: duration(s.Backoff), Grace: duration(s.Grace),
-		BatchWait: duration(s.BatchWait), Keep: duration(s.Keep), Every: duration(s.Every),
 	})
 }
 
@@ -193,7 +189,6 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	}
 	s.Expiry, s.CallTimeout, s.BatchTimeout = time.Duration(in.Expiry), time.Duration(in.CallTimeout), time.Duration(in.BatchTimeout)
 	s.Backoff, s.Grace = time.Duration(in.Backoff), time.Duration(in.Grace)
-	s.BatchWait, s.Keep, s.Every = time.Duration(in.BatchWait), time.Duration(in.Keep), time.Duration(in.Every)
 	return nil
 }
 

@@ -2,13 +2,9 @@ package job
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/location"
 )
 
 // LoopReport is the state of a loop. Counts are of recorded ticks: those of a slot that runs are recorded about every
@@ -37,10 +33,10 @@ type LoopReport struct {
 	At []LoopSlot `json:"at"`
 }
 
-// LoopReport returns the report of a loop whose slots have come so far; slots that are missing are at their beginning.
-func (s Spec) LoopReport(left []LoopSlot) *LoopReport {
-	r := &LoopReport{Slots: s.Slots, Every: s.Every, CatchUp: s.CatchUp}
-	for i := range s.Slots {
+// Report returns the report of a loop whose slots have come so far; slots that are missing are at their beginning.
+func (l *Loop) Report(left []LoopSlot) *LoopReport {
+	r := &LoopReport{Slots: l.Slots, Every: l.Every, CatchUp: l.CatchUp}
+	for i := range l.Slots {
 		r.At = append(r.At, LoopSlot{Slot: i})
 	}
 	r.Include(left...)
@@ -96,57 +92,7 @@ func (r *LoopReport) Left() []LoopSlot {
 	return left
 }
 
-// checkLoop checks the fields of a loop, and refuses those of files.
-func (s Spec) checkLoop() error {
-	var errs []error
-	refuse := func(field string, set bool, why string) {
-		if set {
-			errs = append(errs, fieldError(field, "is not for loops: %s", why))
-		}
-	}
-	if s.Every != 0 && (s.Every < minEvery || s.Every > maxDuration) {
-		errs = append(errs, fieldError("Every", "%v: use %v to %v, or leave it out to run back to back", s.Every, minEvery, maxDuration))
-	}
-	if s.Slots < 1 || s.Slots > limits.MaxSlots {
-		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", s.Slots, limits.MaxSlots))
-	}
-	switch {
-	case s.CatchUp != "" && s.CatchUp != CatchUpAll && s.CatchUp != CatchUpSkip:
-		errs = append(errs, fieldError("CatchUp", "%q: use %s or %s", s.CatchUp, CatchUpAll, CatchUpSkip))
-	case s.CatchUp != "" && s.Every == 0:
-		errs = append(errs, fieldError("CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Spec.Every", s.CatchUp))
-	}
-	if s.Output != "" && !location.IsPrefix(s.Output) {
-		errs = append(errs, fieldError("Output", "%s: a loop has no end at which its results would become one file: end it with '/'", s.Output))
-	}
-	if s.Format != "jsonl" {
-		errs = append(errs, fieldError("Format", "%q: the ticks of a loop are jsonl; leave it out", s.Format))
-	}
-	refuse("Input", len(s.Input) > 0, "its items are ticks; leave it out")
-	refuse("BatchItems", s.BatchItems != 0, "a tick is a call; leave it out")
-	refuse("BatchBytes", s.BatchBytes != 0, "a tick is a call; leave it out")
-	refuse("BatchTimeout", s.BatchTimeout != 0, "Spec.CallTimeout limits a tick")
-	refuse("Window", s.Window != 0, "its slots say how much runs at once")
-	refuse("JobRate", s.JobRate != 0, "its interval says how often it runs")
-	refuse("MaxFailed", s.MaxFailed != "", "Spec.OnError says whether it continues after a failed tick")
-	return errors.Join(errs...)
-}
-
-// checkNoLoop refuses what only a loop has.
-func (s Spec) checkNoLoop() error {
-	var errs []error
-	for _, f := range []struct {
-		field string
-		set   bool
-	}{{"Slots", s.Slots != 0}, {"Every", s.Every != 0}, {"CatchUp", s.CatchUp != ""}} {
-		if f.set {
-			errs = append(errs, fieldError(f.field, "is for loops only: leave it out, or make the job a loop"))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// ClockSlot is where one slot of a loop stands: what has been recorded, and cannot be lost any more.
+// LoopSlot is where one slot of a loop stands: what has been recorded, and cannot be lost any more.
 type LoopSlot struct {
 	Slot int `json:"slot"` // from 0
 	// Next is how many ticks have been run, so the ordinal of the next one. Its number is Next + Skipped.

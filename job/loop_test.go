@@ -10,15 +10,15 @@ import (
 )
 
 func loopSpec() Spec {
-	return Spec{Name: "probe", Pool: "probe", Source: SourceClock, Every: 10 * time.Second}.WithDefaults()
+	return Spec{Name: "probe", Pool: "probe", Loop: &Loop{Every: 10 * time.Second}}.WithDefaults()
 }
 
 func TestSpec_Loop(t *testing.T) {
 	t.Parallel()
 	s := loopSpec()
 	require.NoError(t, s.Validate(), "it needs neither input nor output")
-	require.Equal(t, 1, s.Slots)
-	require.Equal(t, CatchUpAll, s.CatchUp)
+	require.Equal(t, 1, s.Loop.Slots)
+	require.Equal(t, CatchUpAll, s.Loop.CatchUp)
 	require.Equal(t, OnErrorStop, s.OnError, "the first-error rule")
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -27,9 +27,9 @@ func TestSpec_Loop(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &again))
 	require.Equal(t, s, again)
 
-	s = Spec{Name: "probe", Pool: "probe", Source: SourceClock, Slots: 4, Output: "out/"}.WithDefaults()
+	s = Spec{Name: "probe", Pool: "probe", Loop: &Loop{Slots: 4}, Output: "out/"}.WithDefaults()
 	require.NoError(t, s.Validate())
-	require.Empty(t, s.CatchUp)
+	require.Empty(t, s.Loop.CatchUp)
 }
 
 func TestSpec_LoopRefused(t *testing.T) {
@@ -38,22 +38,22 @@ func TestSpec_LoopRefused(t *testing.T) {
 		field, want string
 		change      func(*Spec)
 	}{
-		{"Every", "use 1ms to", func(s *Spec) { s.Every = -time.Second }},
-		{"Every", "use 1ms to", func(s *Spec) { s.Every = time.Microsecond }},
-		{"Slots", "use 1 to 200", func(s *Spec) { s.Slots = -1 }},
-		{"Slots", "use 1 to 200", func(s *Spec) { s.Slots = limits.MaxSlots + 1 }},
-		{"CatchUp", "use all or skip", func(s *Spec) { s.CatchUp = "some" }},
-		{"CatchUp", "misses no tick", func(s *Spec) { s.Every = 0 }},
+		{"Loop.Every", "use 1ms to", func(s *Spec) { s.Loop.Every = -time.Second }},
+		{"Loop.Every", "use 1ms to", func(s *Spec) { s.Loop.Every = time.Microsecond }},
+		{"Loop.Slots", "use 1 to 200", func(s *Spec) { s.Loop.Slots = -1 }},
+		{"Loop.Slots", "use 1 to 200", func(s *Spec) { s.Loop.Slots = limits.MaxSlots + 1 }},
+		{"Loop.CatchUp", "use all or skip", func(s *Spec) { s.Loop.CatchUp = "some" }},
+		{"Loop.CatchUp", "misses no tick", func(s *Spec) { s.Loop.Every = 0 }},
 		{"Output", "end it with '/'", func(s *Spec) { s.Output, s.Store = "out.jsonl", "s/" }},
 		{"Format", "leave it out", func(s *Spec) { s.Format = "csv" }},
-		{"Input", "is not for loops", func(s *Spec) { s.Input = []string{"a"} }},
+		{"Files", "excludes Loop", func(s *Spec) { s.Files = &Files{Input: []string{"a"}} }},
 		{"BatchItems", "is not for loops", func(s *Spec) { s.BatchItems = 1 }},
 		{"BatchBytes", "is not for loops", func(s *Spec) { s.BatchBytes = 1 }},
 		{"BatchTimeout", "is not for loops", func(s *Spec) { s.BatchTimeout = time.Hour }},
 		{"Window", "is not for loops", func(s *Spec) { s.Window = 1 }},
 		{"JobRate", "is not for loops", func(s *Spec) { s.JobRate = 1000 }},
 		{"MaxFailed", "is not for loops", func(s *Spec) { s.MaxFailed = "3" }},
-		{"Capacity", "is for feeds only", func(s *Spec) { s.Capacity = 3 }},
+		{"Feed", "excludes Loop", func(s *Spec) { s.Feed = &Feed{} }},
 	} {
 		s := loopSpec()
 		test.change(&s)
@@ -63,23 +63,19 @@ func TestSpec_LoopRefused(t *testing.T) {
 		require.Equal(t, test.field, field.Field)
 		require.ErrorContains(t, err, test.want)
 	}
-	files := Spec{Name: "a", Pool: "b", Input: []string{"in"}, Output: "out", Slots: 5, Every: time.Second, CatchUp: CatchUpAll}.WithDefaults()
-	require.ErrorContains(t, files.Validate(), "Slots is for loops only")
-	require.ErrorContains(t, files.Validate(), "Every is for loops only")
-	require.ErrorContains(t, files.Validate(), "CatchUp is for loops only")
 	require.ErrorContains(t, ScheduleOptions{Cron: []string{"0 3 * * *"}}.Validate(loopSpec()), "a loop is not started by a schedule")
 }
 
 func TestLoopReport(t *testing.T) {
 	t.Parallel()
 	s := loopSpec()
-	s.Slots = 2
+	s.Loop.Slots = 2
 	var stats LoopStats
 	for i := range 100 {
 		stats.Began(time.Duration(i) * 100 * time.Microsecond) // 0 to 9.9 ms
 	}
 	stats.OK, stats.Missed, stats.Repeated = 100, 3, 2
-	r := s.LoopReport([]LoopSlot{{Slot: 1, Next: 100, Skipped: 4, Stats: stats}, {Slot: 7, Next: 5}})
+	r := s.Loop.Report([]LoopSlot{{Slot: 1, Next: 100, Skipped: 4, Stats: stats}, {Slot: 7, Next: 5}})
 	require.EqualValues(t, 100, r.Ticks)
 	require.EqualValues(t, 3, r.Missed)
 	require.EqualValues(t, 4, r.Skipped)

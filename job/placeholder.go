@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,11 +42,14 @@ func (s Spec) Ticked(name string) Spec {
 		return s
 	}
 	fill := strings.NewReplacer(placeholderTime, at.Format("20060102T150405Z"), placeholderDate, at.Format(time.DateOnly)).Replace
-	inputs := make([]string, len(s.Input))
-	for i, input := range s.Input {
-		inputs[i] = fill(input)
+	if s.Files != nil {
+		files := *s.Files
+		files.Input = slices.Clone(files.Input)
+		for i, input := range files.Input {
+			files.Input[i] = fill(input)
+		}
+		s.Files = &files
 	}
-	s.Input = inputs
 	for _, o := range []*string{&s.Output, &s.Errors, &s.Dropped, &s.Report, &s.Store} {
 		*o = fill(*o)
 	}
@@ -110,16 +114,16 @@ func (s Spec) checkSplit() error {
 		return fieldError("Split", "%s: results are split into files: name an output with {} where the value goes, such as out/{}.jsonl", s.Split)
 	case !location.IsPattern(s.Output):
 		return fieldError("Output", "%s: results that are split by %s need one {} in the file's name, where the value goes, such as out/{}.jsonl, or end it with '/'", s.Output, s.Split)
-	case location.Delimiter(s.Output) != 0:
+	case location.Table(s.Output) != "":
 		return fieldError("Output", "%s: results that are split stay JSON lines: name the files .jsonl, or leave Spec.Split out for one table", s.Output)
 	case len(location.PatternName(s.Output)) > location.MaxPatternName:
 		return fieldError("Output", "%s: the file's name is too long for one that gets values: use at most %d bytes", s.Output, location.MaxPatternName)
 	}
 	var errs []error
 	pattern := withoutQuery(s.Output)
-	for i, input := range s.Input {
+	for i, input := range s.Inputs() {
 		if location.Covers(pattern, withoutQuery(input)) {
-			errs = append(errs, fieldError("Input", "%d of %d, %s, could also be a file of the output %s, which would replace it: name another output", i+1, len(s.Input), input, s.Output))
+			errs = append(errs, fieldError("Files.Input", "%d of %d, %s, could also be a file of the output %s, which would replace it: name another output", i+1, len(s.Inputs()), input, s.Output))
 		}
 	}
 	for _, o := range s.outputs() {

@@ -33,18 +33,18 @@ func TestCheckName_OfScheduledJobs(t *testing.T) {
 func TestSpec_Ticked(t *testing.T) {
 	t.Parallel()
 	s := Spec{
-		Name: "nightly", Pool: "p", Input: []string{"in-{date}.jsonl", "{a,b}.csv"},
+		Name: "nightly", Pool: "p", Files: &Files{Input: []string{"in-{date}.jsonl", "{a,b}.csv"}},
 		Output: "s3://b/{date}/out-{time}.jsonl?region=x", Report: "report-{time}.json",
 	}.WithDefaults()
 	got := s.Ticked("nightly-2026-11-21T03:04:05Z")
 	require.Equal(t, "nightly-2026-11-21T03:04:05Z", got.Name)
-	require.Equal(t, []string{"in-2026-11-21.jsonl", "{a,b}.csv"}, got.Input)
+	require.Equal(t, []string{"in-2026-11-21.jsonl", "{a,b}.csv"}, got.Files.Input)
 	require.Equal(t, "s3://b/2026-11-21/out-20261121T030405Z.jsonl?region=x", got.Output)
 	require.Equal(t, "s3://b/2026-11-21/out-20261121T030405Z.jsonl.errors.jsonl?region=x", got.Errors)
 	require.Equal(t, "s3://b/2026-11-21/out-20261121T030405Z.jsonl.stint?region=x", got.Store)
 	require.Equal(t, "report-20261121T030405Z.json", got.Report)
 	require.NoError(t, got.Validate())
-	require.Equal(t, []string{"in-{date}.jsonl", "{a,b}.csv"}, s.Input, "the schedule's own stays as it is")
+	require.Equal(t, []string{"in-{date}.jsonl", "{a,b}.csv"}, s.Files.Input, "the schedule's own stays as it is")
 
 	other := s.Ticked("by-hand")
 	require.Equal(t, "by-hand", other.Name)
@@ -52,7 +52,7 @@ func TestSpec_Ticked(t *testing.T) {
 }
 
 func splitSpec(output string) Spec {
-	return Spec{Name: "nightly", Pool: "p", Input: []string{"in.jsonl"}, Output: output, Split: "kind"}
+	return Spec{Name: "nightly", Pool: "p", Files: &Files{Input: []string{"in.jsonl"}}, Output: output, Split: "kind"}
 }
 
 // An output that is split has its errors and its store where no value's file can be.
@@ -92,16 +92,16 @@ func TestResults_Invalid(t *testing.T) {
 		{"two placeholders", func(s *Spec) { s.Output = "out/{}-{}" }, []string{"need one {}"}},
 		{"placeholder in a directory", func(s *Spec) { s.Output = "{}/out" }, []string{"need one {}"}},
 		{"a long name", func(s *Spec) { s.Output = "out/{}" + strings.Repeat("x", 60) }, []string{"is too long", "60 bytes"}},
-		{"an input in its place", func(s *Spec) { s.Input = []string{"a", "./out/x.jsonl"} }, []string{"Input 2 of 2, ./out/x.jsonl, could also be a file of the output out/{}.jsonl"}},
-		{"an input with no value", func(s *Spec) { s.Input = []string{"out/_none.jsonl"} }, []string{"Input 1 of 1"}},
+		{"an input in its place", func(s *Spec) { s.Files.Input = []string{"a", "./out/x.jsonl"} }, []string{"Files.Input 2 of 2, ./out/x.jsonl, could also be a file of the output out/{}.jsonl"}},
+		{"an input with no value", func(s *Spec) { s.Files.Input = []string{"out/_none.jsonl"} }, []string{"Files.Input 1 of 1"}},
 		{"errors in its place", func(s *Spec) { s.Errors = "out/errors.jsonl" }, []string{"Errors out/errors.jsonl could also be a file of the output out/{}.jsonl: name another place, or put '_' where the value goes"}},
 		{"dropped items in its place", func(s *Spec) { s.Dropped = "out/dropped.jsonl" }, []string{"Dropped out/dropped.jsonl could also be"}},
 		{"a report in its place", func(s *Spec) { s.Report = "out/r.jsonl" }, []string{"Report out/r.jsonl could also be"}},
 		{"a store in its place", func(s *Spec) { s.Output, s.Store = "out/{}", "out/store/" }, []string{"Store out/store/ could also be"}},
 		{"two outputs of one name", func(s *Spec) { s.Dropped, s.Errors = "x", "x" }, []string{"Dropped x is also the spec's Errors, which it would replace"}},
 		{"an output over an input", func(s *Spec) { s.Dropped = "in.jsonl" }, []string{"Dropped in.jsonl is also an input"}},
-		{"a feed", func(s *Spec) { s.Source, s.Input, s.Flatten, s.Dropped = SourceFeed, nil, true, "d" }, []string{"Flatten is for jobs of files only", "Split is for jobs", "Dropped is for jobs"}},
-		{"a loop", func(s *Spec) { s.Source, s.Input, s.Flatten = SourceClock, nil, true }, []string{"Flatten is for jobs of files only", "Split is for jobs"}},
+		{"a feed", func(s *Spec) { s.Feed, s.Files, s.Flatten, s.Dropped = &Feed{}, nil, true, "d" }, []string{"Flatten is for jobs of files only", "Split is for jobs", "Dropped is for jobs"}},
+		{"a loop", func(s *Spec) { s.Loop, s.Files, s.Flatten = &Loop{}, nil, true }, []string{"Flatten is for jobs of files only", "Split is for jobs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestResults_Invalid(t *testing.T) {
 		})
 	}
 	s := splitSpec("out/{}.jsonl")
-	s.Errors, s.Report, s.Dropped, s.Input = "out/_e.jsonl", "out/report.json", "out/sub/x.jsonl", []string{"out/in.csv", "out/"}
+	s.Errors, s.Report, s.Dropped, s.Files.Input = "out/_e.jsonl", "out/report.json", "out/sub/x.jsonl", []string{"out/in.csv", "out/"}
 	require.NoError(t, s.WithDefaults().Validate(), "none of these can be a file of the output")
 }
 

@@ -73,13 +73,13 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 	if o.overlap() == OverlapAllow {
 		errs = append(errs, spec.checkApart())
 	}
-	switch spec.Source {
-	case SourceFeed:
+	switch {
+	case spec.Feed != nil:
 		errs = append(errs, errors.New("a feed is not started by a schedule: it runs until it is closed"))
-	case SourceClock:
+	case spec.Loop != nil:
 		errs = append(errs, errors.New("a loop is not started by a schedule: it runs until it is stopped, and Every is its interval"))
 	}
-	if slices.Contains(spec.Input, StandardInput) {
+	if slices.Contains(spec.Inputs(), StandardInput) {
 		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
 	}
 	return errors.Join(append(errs, spec.Validate())...)

@@ -16,23 +16,15 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// StandardInput is the input that stands for the standard input of a process.
-const StandardInput = "-"
-
 // None turns a limit of a [Spec] off, for the fields that say so. (Their zero value means the default.)
 const None = -1
 
 // Bounds of a Spec that nobody else needs.
 const (
-	minCapacityBytes = 1 << 10
-	minBatchWait     = 100 * time.Millisecond
-	maxBatchWait     = time.Hour
-	minEvery         = time.Millisecond
-	maxAttempts      = 1000
-	minExpiry        = time.Second
-	maxDuration      = 10 * 365 * 24 * time.Hour
-	maxMaxItem       = 1 << 30
-	maxMaxInput      = 1 << 60
+	maxAttempts = 1000
+	minExpiry   = time.Second
+	maxDuration = 10 * 365 * 24 * time.Hour
+	maxMaxItem  = 1 << 30
 	// maxSpec, in bytes as JSON, is a quarter of Temporal's limit of 2 MB for a payload: a spec is sent with every
 	// page, beside other things. The names of the inputs may take maxInputNames of them.
 	maxSpec       = 512 << 10
@@ -56,48 +48,16 @@ type Spec struct {
 	// first pool that they reach, which also plans and finishes the job. Default: one handler, that of Pool.
 	Stages []Stage `json:"stages,omitempty"`
 
-	// Source says where the items come from: [SourceFiles] (default) reads Input, [SourceFeed] takes what clients put
-	// (see [NewFeed]) until the feed is closed, [SourceClock] makes a loop: its items are ticks, until it is stopped.
-	Source string `json:"source,omitempty"`
-	// Capacity and CapacityBytes bound the items of a feed that are accepted and unfinished: 1 … 100,000, default 256,
-	// and 1 KiB … 64 MiB, default 4 MiB.
-	Capacity      int   `json:"capacity,omitempty"`
-	CapacityBytes int64 `json:"capacity_bytes,omitempty"`
-	// BatchWait is how long a feed's batch that is not full waits for more items, counted from its first: 100 ms … 1 h.
-	// Default: not at all. Shorter waits are the client's: see FeedOptions.Linger.
-	BatchWait time.Duration `json:"batch_wait,omitempty"`
-	// Keep is how long a feed keeps a result for the client that has put its item: 1 s … 24 h, default 10 min. Afterwards
-	// it is in the output only.
-	Keep time.Duration `json:"keep,omitempty"`
-	// Slots is how many slots of the pool a loop runs in, each with ticks of its own: 1 … 200, default 1.
-	Slots int `json:"slots,omitempty"`
-	// Every is the interval of a loop, 1 ms … 10 years: tick k of a slot is due k intervals after its first tick. 0: back to
-	// back, each tick as soon as the one before has ended.
-	Every time.Duration `json:"every,omitempty"`
-	// CatchUp says what becomes of a loop's ticks that are due while an earlier one still runs: [CatchUpAll] (default) runs
-	// them back to back afterwards, [CatchUpSkip] leaves them out. It needs Every.
-	CatchUp string `json:"catch_up,omitempty"`
-
-	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
-	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
-	Input []string `json:"input"`
-	// Format is "jsonl", "json", "csv", "tsv" or "text". Default "auto": each input's extension decides, for JSON also its beginning.
+	// Files, Feed and Loop say where the items come from: a job has exactly one of them.
+	Files *Files `json:"files,omitempty"`
+	Feed  *Feed  `json:"feed,omitempty"`
+	Loop  *Loop  `json:"loop,omitempty"`
+	// Format is "jsonl", "json", "csv", "tsv" or "text", of a feed "jsonl" (default) or "text". Default "auto": each input's extension
+	// decides, for JSON also its beginning.
 	Format string `json:"format,omitempty"`
-	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends, or `\t`.
-	// Default: a comma, and a tab in TSV.
-	Delimiter string `json:"delimiter,omitempty"`
-	// Quote says whether fields of inputs that are CSV may be quoted: `"` as in RFC 4180, "none" not at all: each line is a record then.
-	// Default: `"`, and "none" in TSV.
-	Quote string `json:"quote,omitempty"`
 	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
 	// a failed item.
 	MaxItem int64 `json:"max_item,omitempty"`
-	// MaxInput is how many bytes an input that is copied into the store (compressed files, the standard input)
-	// may have uncompressed: 1 … 1 EiB, default 1 TiB. A longer one fails the job.
-	MaxInput int64 `json:"max_input,omitempty"`
-	// Flush is how long the first items that come on the standard input wait for more before they are run: 10 ms … 1 h,
-	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about that long.
-	Flush time.Duration `json:"flush,omitempty"`
 
 	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
@@ -176,19 +136,6 @@ type Spec struct {
 	Cleanup  []string `json:"cleanup,omitempty"`
 }
 
-// The values of Spec.Source.
-const (
-	SourceFiles = "files"
-	SourceFeed  = "feed"
-	SourceClock = "clock"
-)
-
-// The values of Spec.CatchUp.
-const (
-	CatchUpAll  = "all"
-	CatchUpSkip = "skip"
-)
-
 // The values of Spec.OnError.
 const (
 	OnErrorRecord = "record"
@@ -203,32 +150,13 @@ func (s Spec) StopsCleanly(errorType string) bool {
 
 // WithDefaults returns the spec with every default filled in.
 func (s Spec) WithDefaults() Spec {
-	setDefault(&s.Source, SourceFiles)
+	s.sourceDefaults()
 	s.Stages = withStageDefaults(s.Stages, 1)
 	if pools := s.StagePools(); len(pools) > 0 {
 		setDefault(&s.Pool, pools[0].Pool)
 	}
-	if s.Source == SourceFeed {
-		setDefault(&s.Format, "jsonl")
-		setDefault(&s.Capacity, limits.DefaultCapacity)
-		setDefault(&s.CapacityBytes, limits.DefaultCapacityBytes)
-		setDefault(&s.Keep, limits.DefaultKeep)
-	}
-	if s.Source == SourceClock {
-		setDefault(&s.Format, "jsonl")
-		setDefault(&s.Slots, 1)
-		setDefault(&s.OnError, OnErrorStop)
-		if s.Every > 0 {
-			setDefault(&s.CatchUp, CatchUpAll)
-		}
-	}
 	setDefault(&s.Format, "auto")
-	if s.Delimiter == `\t` {
-		s.Delimiter = "\t"
-	}
 	setDefault(&s.MaxItem, limits.DefaultMaxItem)
-	setDefault(&s.MaxInput, limits.DefaultMaxInput)
-	setDefault(&s.Flush, limits.DefaultFlush)
 	setDefault(&s.Expiry, limits.DefaultExpiry)
 	setDefault(&s.CallTimeout, limits.DefaultCallTimeout)
 	setDefault(&s.Attempts, limits.DefaultAttempts)
@@ -255,7 +183,7 @@ func (s Spec) WithDefaults() Spec {
 }
 
 // Streams reports whether the job's results are printed while its input still comes: it reads the standard input, and has no output.
-func (s Spec) Streams() bool { return s.Output == "" && slices.Contains(s.Input, StandardInput) }
+func (s Spec) Streams() bool { return s.Output == "" && slices.Contains(s.Inputs(), StandardInput) }
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -267,7 +195,8 @@ func setDefault[T comparable](field *T, value T) {
 // Validate returns an error that names every field with an invalid value, as joined *FieldErrors, or
 // nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
-	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkSource(), s.checkLocations(), s.checkSplit()}
+	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkLocations(), s.checkSplit()}
+	errs = append(errs, s.checkSource()...)
 	errs = append(errs, s.checkStages()...)
 	errs = append(errs, s.checkFormats()...)
 	errs = append(errs, s.checkSizes()...)
@@ -286,8 +215,8 @@ func (s Spec) checkSize() error {
 		return fmt.Errorf("writing the spec: %w", err)
 	}
 	most := maxSpec
-	if s.Source == SourceClock {
-		most = min(most, maxSlotSpecs/s.Slots)
+	if s.Loop != nil {
+		most = min(most, maxSlotSpecs/max(1, s.Loop.Slots))
 	}
 	if len(data) <= most {
 		return nil
@@ -296,50 +225,18 @@ func (s Spec) checkSize() error {
 		text.Thousands(int64(len(data))), text.Thousands(int64(most)))
 }
 
-// checkSource refuses an unknown source, and fields of one source in a spec of another.
-func (s Spec) checkSource() error {
-	switch s.Source {
-	case "", SourceFiles:
-		return errors.Join(s.checkInputs(), s.checkNoFeed(), s.checkNoLoop())
-	case SourceFeed:
-		return errors.Join(s.checkFeed(), s.checkNoLoop(), s.checkPlainResults())
-	case SourceClock:
-		return errors.Join(s.checkLoop(), s.checkNoFeed(), s.checkPlainResults())
-	}
-	return fieldError("Source", "%q: use %s, %s or %s", s.Source, SourceFiles, SourceFeed, SourceClock)
-}
-
-// checkInputs refuses a spec without inputs, or with names that are too long together.
-func (s Spec) checkInputs() error {
-	if len(s.Input) == 0 {
-		return errors.New("no input given: name at least one file, directory, glob or bucket URL")
-	}
-	names := 0
-	for i, input := range s.Input {
-		if input == "" {
-			return fieldError("Input", "%d of %d is empty: name a file, directory, glob or bucket URL", i+1, len(s.Input))
-		}
-		names += text.JSONSize(input)
-	}
-	if names > maxInputNames {
-		return fmt.Errorf("the names of the %s inputs take %s bytes as JSON: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
-			text.Thousands(int64(len(s.Input))), text.Thousands(int64(names)), text.Thousands(maxInputNames))
-	}
-	return nil
-}
-
 // checkLocations refuses outputs that would replace an input or each other.
 func (s Spec) checkLocations() error {
-	if s.Store == "" && s.Source != SourceClock {
+	if s.Store == "" && s.Loop == nil {
 		return errors.New("no output given: name a file, or a directory or bucket prefix ending in '/'")
 	}
 	taken := map[string]string{}
 	var errs []error
-	for _, input := range s.Input {
+	for _, input := range s.Inputs() {
 		taken[sameLocation(input)] = "an input"
 		if !utf8.ValidString(input) {
 			asURL := url.URL{Scheme: "file", Path: input}
-			errs = append(errs, fieldError("Input", "%q is not UTF-8: write it as %s", input, asURL.String()))
+			errs = append(errs, fieldError("Files.Input", "%q is not UTF-8: write it as %s", input, asURL.String()))
 		}
 	}
 	for _, o := range s.outputs() {
@@ -381,7 +278,6 @@ func (s Spec) checkSizes() []error {
 		}
 	}
 	inRange("MaxItem", s.MaxItem, 1, maxMaxItem)
-	inRange("MaxInput", s.MaxInput, 1, maxMaxInput)
 	inRange("BatchItems", s.BatchItems, 0, limits.MaxBatchItems)
 	inRange("BatchBytes", s.BatchBytes, 0, limits.MaxBatchBytes)
 	if s.Window < 0 || s.Window > limits.MaxWindow {
@@ -410,7 +306,6 @@ func (s Spec) checkTimes() []error {
 	between("BatchTimeout", s.BatchTimeout, 0, maxDuration, false)
 	between("Backoff", s.Backoff, time.Millisecond, limits.MaxBackoff, false)
 	between("Grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
-	between("Flush", s.Flush, 10*time.Millisecond, time.Hour, false)
 	return errs
 }
 

@@ -16,14 +16,14 @@ import (
 
 // valid returns a spec that can be carried out, with its defaults filled in.
 func valid() Spec {
-	return Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
+	return Spec{Name: "nightly", Pool: "thumbs", Files: &Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}.WithDefaults()
 }
 
 func TestSpec_Defaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Spec{
-		Name: "nightly", Pool: "thumbs", Source: SourceFiles, Input: []string{"in.jsonl"}, Output: "out.jsonl",
-		Format: "auto", MaxItem: 16 << 20, MaxInput: 1 << 40, Flush: time.Second, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
+		Name: "nightly", Pool: "thumbs", Files: &Files{Input: []string{"in.jsonl"}, MaxInput: 1 << 40, Flush: time.Second}, Output: "out.jsonl",
+		Format: "auto", MaxItem: 16 << 20, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
 		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{limits.CleanStopType},
 	}, valid())
@@ -34,8 +34,8 @@ func TestSpec_Defaults(t *testing.T) {
 func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	t.Parallel()
 	set := Spec{
-		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Source: SourceFeed, Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4, Slots: 5, Every: 6, CatchUp: CatchUpSkip,
-		Input: []string{"i"}, Format: "csv", Delimiter: ";", Quote: "none", Columns: []string{"c"}, MaxItem: 1, MaxInput: 2, Flush: 4, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
+		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Feed: &Feed{Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4}, Loop: &Loop{Slots: 5, Every: 6, CatchUp: CatchUpSkip},
+		Files: &Files{Input: []string{"i"}, Delimiter: ";", Quote: "none", MaxInput: 2, Flush: 4}, Format: "csv", Columns: []string{"c"}, MaxItem: 1, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
@@ -150,11 +150,11 @@ func TestSpec_Validate(t *testing.T) {
 		},
 		{
 			"input",
-			[]func(*Spec){func(s *Spec) { s.Input = []string{"a", "b"} }},
-			[]func(*Spec){func(s *Spec) { s.Input = nil }, func(s *Spec) { s.Input = []string{} }},
+			[]func(*Spec){func(s *Spec) { s.Files.Input = []string{"a", "b"} }},
+			[]func(*Spec){func(s *Spec) { s.Files.Input = nil }, func(s *Spec) { s.Files.Input = []string{} }},
 			"no input",
 		},
-		{"empty input", nil, []func(*Spec){func(s *Spec) { s.Input = []string{"a", ""} }}, "Input 2 of 2 is empty"},
+		{"empty input", nil, []func(*Spec){func(s *Spec) { s.Files.Input = []string{"a", ""} }}, "Input 2 of 2 is empty"},
 		{
 			"job rate",
 			[]func(*Spec){func(s *Spec) { s.JobRate = 0 }, func(s *Spec) { s.JobRate = MaxRate }},
@@ -174,29 +174,29 @@ func TestSpec_Validate(t *testing.T) {
 		{
 			"delimiter",
 			[]func(*Spec){
-				func(s *Spec) { s.Delimiter = ";" }, func(s *Spec) { s.Delimiter, s.Format = "\t", "csv" }, func(s *Spec) { s.Delimiter, s.Format = "|", "tsv" },
-				func(s *Spec) { s.Delimiter = `\t`; *s = s.WithDefaults() },
+				func(s *Spec) { s.Files.Delimiter = ";" }, func(s *Spec) { s.Files.Delimiter, s.Format = "\t", "csv" }, func(s *Spec) { s.Files.Delimiter, s.Format = "|", "tsv" },
+				func(s *Spec) { s.Files.Delimiter = `\t`; *s = s.WithDefaults() },
 			},
 			[]func(*Spec){
-				func(s *Spec) { s.Delimiter = `"` }, func(s *Spec) { s.Delimiter = "\n" }, func(s *Spec) { s.Delimiter = "\r" }, func(s *Spec) { s.Delimiter = "\x00" },
-				func(s *Spec) { s.Delimiter = "é" }, func(s *Spec) { s.Delimiter = "\xff" }, func(s *Spec) { s.Delimiter = "::" },
+				func(s *Spec) { s.Files.Delimiter = `"` }, func(s *Spec) { s.Files.Delimiter = "\n" }, func(s *Spec) { s.Files.Delimiter = "\r" }, func(s *Spec) { s.Files.Delimiter = "\x00" },
+				func(s *Spec) { s.Files.Delimiter = "é" }, func(s *Spec) { s.Files.Delimiter = "\xff" }, func(s *Spec) { s.Files.Delimiter = "::" },
 			},
 			"Delimiter",
 		},
 		{
 			"delimiter of another format", nil,
-			[]func(*Spec){func(s *Spec) { s.Delimiter, s.Format = ";", "jsonl" }, func(s *Spec) { s.Delimiter, s.Format = ";", "text" }},
+			[]func(*Spec){func(s *Spec) { s.Files.Delimiter, s.Format = ";", "jsonl" }, func(s *Spec) { s.Files.Delimiter, s.Format = ";", "text" }},
 			`Delimiter ";": it is for csv`,
 		},
 		{
 			"quote, D29",
-			[]func(*Spec){func(s *Spec) { s.Quote = `"` }, func(s *Spec) { s.Quote, s.Format = "none", "csv" }, func(s *Spec) { s.Quote, s.Format = `"`, "tsv" }},
-			[]func(*Spec){func(s *Spec) { s.Quote = "'" }, func(s *Spec) { s.Quote, s.Format = `"`, "jsonl" }},
+			[]func(*Spec){func(s *Spec) { s.Files.Quote = `"` }, func(s *Spec) { s.Files.Quote, s.Format = "none", "csv" }, func(s *Spec) { s.Files.Quote, s.Format = `"`, "tsv" }},
+			[]func(*Spec){func(s *Spec) { s.Files.Quote = "'" }, func(s *Spec) { s.Files.Quote, s.Format = `"`, "jsonl" }},
 			"Quote",
 		},
 		{
-			"input that is not UTF-8, D33", []func(*Spec){func(s *Spec) { s.Input = []string{"file:///caf%E9"} }},
-			[]func(*Spec){func(s *Spec) { s.Input = []string{"/caf\xe9"} }}, "file:///caf%E9",
+			"input that is not UTF-8, D33", []func(*Spec){func(s *Spec) { s.Files.Input = []string{"file:///caf%E9"} }},
+			[]func(*Spec){func(s *Spec) { s.Files.Input = []string{"/caf\xe9"} }}, "file:///caf%E9",
 		},
 		{
 			"columns",
@@ -269,7 +269,7 @@ func span(lo, hi time.Duration, set func(*Spec, time.Duration)) []func(*Spec) {
 	return []func(*Spec){func(s *Spec) { set(s, lo) }, func(s *Spec) { set(s, hi) }}
 }
 
-func setMaxInput(s *Spec, v int64)             { s.MaxInput = v }
+func setMaxInput(s *Spec, v int64)             { s.Files.MaxInput = v }
 func setMaxItem(s *Spec, v int64)              { s.MaxItem = v }
 func setBatchItems(s *Spec, v int64)           { s.BatchItems = v }
 func setBatchBytes(s *Spec, v int64)           { s.BatchBytes = v }
@@ -281,7 +281,7 @@ func setCallTimeout(s *Spec, v time.Duration)  { s.CallTimeout = v }
 func setBatchTimeout(s *Spec, v time.Duration) { s.BatchTimeout = v }
 func setBackoff(s *Spec, v time.Duration)      { s.Backoff = v }
 func setGrace(s *Spec, v time.Duration)        { s.Grace = v }
-func setFlush(s *Spec, v time.Duration)        { s.Flush = v }
+func setFlush(s *Spec, v time.Duration)        { s.Files.Flush = v }
 
 // An output that is also an input, or another output, would replace it.
 func TestSpec_SameLocation(t *testing.T) {
@@ -290,23 +290,23 @@ func TestSpec_SameLocation(t *testing.T) {
 		spec    Spec
 		problem string // empty: valid
 	}{
-		{Spec{Input: []string{"a.jsonl"}, Output: "a.jsonl"}, "Output a.jsonl is also an input"},
-		{Spec{Input: []string{"x", "dir/../a.jsonl"}, Output: "./a.jsonl"}, "Output ./a.jsonl is also an input"},
-		{Spec{Input: []string{"/data/a"}, Output: "file:///data/a"}, "Output file:///data/a is also an input"},
-		{Spec{Input: []string{"s3://b/a?region=r"}, Output: "s3://b/a?region=r"}, "is also an input"},
-		{Spec{Input: []string{"s3://b/a"}, Output: "s3://b/a?region=r"}, "is also an input"},
-		{Spec{Input: []string{"s3://b/a?region=r&profile=x"}, Output: "b", Report: "s3://b/a?"}, "Report s3://b/a? is also an input"},
-		{Spec{Input: []string{"dir"}, Output: "dir/"}, "Output dir/ is also an input"},
-		{Spec{Input: []string{"a"}, Output: "b", Errors: "a"}, "Errors a is also an input"},
-		{Spec{Input: []string{"a"}, Output: "b", Report: "a"}, "Report a is also an input"},
-		{Spec{Input: []string{"a/"}, Output: "b", Store: "a"}, "Store a is also an input"},
-		{Spec{Input: []string{"a"}, Output: "b", Errors: "b"}, "Errors b is also the spec's Output"},
-		{Spec{Input: []string{"a"}, Output: "b", Report: "b.errors.jsonl"}, "is also the spec's Errors"},
-		{Spec{Input: []string{"a"}, Output: "b/"}, ""},
-		{Spec{Input: []string{"a/b"}, Output: "a/b.out"}, ""},
-		{Spec{Input: []string{"s3://b/a?region=r"}, Output: "s3://c/a?region=r"}, ""},
-		{Spec{Input: []string{"-"}, Output: "b"}, ""},
-		{Spec{Input: []string{"a", "a"}, Store: "b/"}, ""},
+		{Spec{Files: &Files{Input: []string{"a.jsonl"}}, Output: "a.jsonl"}, "Output a.jsonl is also an input"},
+		{Spec{Files: &Files{Input: []string{"x", "dir/../a.jsonl"}}, Output: "./a.jsonl"}, "Output ./a.jsonl is also an input"},
+		{Spec{Files: &Files{Input: []string{"/data/a"}}, Output: "file:///data/a"}, "Output file:///data/a is also an input"},
+		{Spec{Files: &Files{Input: []string{"s3://b/a?region=r"}}, Output: "s3://b/a?region=r"}, "is also an input"},
+		{Spec{Files: &Files{Input: []string{"s3://b/a"}}, Output: "s3://b/a?region=r"}, "is also an input"},
+		{Spec{Files: &Files{Input: []string{"s3://b/a?region=r&profile=x"}}, Output: "b", Report: "s3://b/a?"}, "Report s3://b/a? is also an input"},
+		{Spec{Files: &Files{Input: []string{"dir"}}, Output: "dir/"}, "Output dir/ is also an input"},
+		{Spec{Files: &Files{Input: []string{"a"}}, Output: "b", Errors: "a"}, "Errors a is also an input"},
+		{Spec{Files: &Files{Input: []string{"a"}}, Output: "b", Report: "a"}, "Report a is also an input"},
+		{Spec{Files: &Files{Input: []string{"a/"}}, Output: "b", Store: "a"}, "Store a is also an input"},
+		{Spec{Files: &Files{Input: []string{"a"}}, Output: "b", Errors: "b"}, "Errors b is also the spec's Output"},
+		{Spec{Files: &Files{Input: []string{"a"}}, Output: "b", Report: "b.errors.jsonl"}, "is also the spec's Errors"},
+		{Spec{Files: &Files{Input: []string{"a"}}, Output: "b/"}, ""},
+		{Spec{Files: &Files{Input: []string{"a/b"}}, Output: "a/b.out"}, ""},
+		{Spec{Files: &Files{Input: []string{"s3://b/a?region=r"}}, Output: "s3://c/a?region=r"}, ""},
+		{Spec{Files: &Files{Input: []string{"-"}}, Output: "b"}, ""},
+		{Spec{Files: &Files{Input: []string{"a", "a"}}, Store: "b/"}, ""},
 	} {
 		c.spec.Name, c.spec.Pool = "nightly", "p"
 		err := c.spec.WithDefaults().Validate()
@@ -321,7 +321,8 @@ func TestSpec_SameLocation(t *testing.T) {
 
 func TestSpec_ValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	err := Spec{Window: -1}.Validate()
+	require.ErrorContains(t, Spec{}.Validate(), "set Files, Feed or Loop")
+	err := Spec{Window: -1, Files: &Files{}}.Validate()
 	for _, problem := range []string{
 		"job name", "pool name", "no input", "Format", "no output", "MaxItem", "MaxInput", "Window", "Attempts", "ItemAttempts",
 		"Expiry", "CallTimeout", "Backoff", "Grace", "Flush",
@@ -346,11 +347,11 @@ func TestSpec_JSON(t *testing.T) {
 func TestSpec_NamesOfInputs(t *testing.T) {
 	t.Parallel()
 	s := valid()
-	s.Input = slices.Repeat([]string{strings.Repeat("x", 126)}, 3584)
+	s.Files.Input = slices.Repeat([]string{strings.Repeat("x", 126)}, 3584)
 	require.NoError(t, s.Validate())
-	s.Input = append(s.Input, "x")
+	s.Files.Input = append(s.Files.Input, "x")
 	require.ErrorContains(t, s.Validate(), "the names of the 3,585 inputs take 458,755 bytes as JSON: at most 458,752 are allowed; name a directory")
-	s.Input = slices.Repeat([]string{strings.Repeat("<", 126)}, 1000)
+	s.Files.Input = slices.Repeat([]string{strings.Repeat("<", 126)}, 1000)
 	require.ErrorContains(t, s.Validate(), "the names of the 1,000 inputs take 758,000 bytes as JSON", "each takes six bytes where it is sent")
 }
 
@@ -379,12 +380,12 @@ func TestSpec_TooLarge(t *testing.T) {
 			s.Stages = []Stage{{Name: strings.Repeat("a", 101), Stages: []Stage{{Name: strings.Repeat("b", 100), Pool: "thumbs"}}}}
 		}, "is 202 bytes long with those of the stages around it: at most 200"},
 		"loop": {func(s *Spec) {
-			*s = Spec{Name: "loop", Pool: "p", Source: SourceClock, Slots: limits.MaxSlots, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
+			*s = Spec{Name: "loop", Pool: "p", Loop: &Loop{Slots: limits.MaxSlots}, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
 		}, "at most 10,485 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}
+			s := Spec{Name: "nightly", Pool: "thumbs", Files: &Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}
 			c.change(&s)
 			require.ErrorContains(t, s.WithDefaults().Validate(), c.want)
 		})

@@ -11,7 +11,7 @@ import (
 func TestSpecJSON(t *testing.T) {
 	t.Parallel()
 	spec := Spec{
-		Name: "a", Pool: "b", Input: []string{"in.jsonl"}, Output: "out.jsonl", Window: 7, MaxItem: 5,
+		Name: "a", Pool: "b", Files: &Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl", Window: 7, MaxItem: 5,
 		Expiry: 90 * time.Second, CallTimeout: None, BatchTimeout: time.Hour, Backoff: time.Millisecond, Grace: None,
 	}
 	data, err := json.Marshal(spec)

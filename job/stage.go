@@ -205,9 +205,6 @@ func (s Spec) checkStages() []error {
 		return nil
 	}
 	var errs []error
-	if s.Source == SourceClock {
-		errs = append(errs, fieldError("Stages", "a loop has one handler: use the source %s or %s", SourceFiles, SourceFeed))
-	}
 	all := make([]*Stage, len(s.Stages))
 	for i := range s.Stages {
 		all[i] = &s.Stages[i]

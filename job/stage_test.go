@@ -11,7 +11,7 @@ import (
 )
 
 func pipelineSpec(stages ...Stage) Spec {
-	return Spec{Name: "nightly", Input: []string{"in.jsonl"}, Output: "out.jsonl", Stages: stages}
+	return Spec{Name: "nightly", Files: &Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl", Stages: stages}
 }
 
 func TestStages_PoolIsThatOfTheFirst(t *testing.T) {
@@ -76,7 +76,7 @@ func TestStages_P1_Invalid(t *testing.T) {
 		}, []string{"stage 2: Stage.Window is for a stage that a pool runs"}},
 		{"window", func(s *Spec) { s.Stages[0].Window, s.Stages[1].Window = -1, limits.MaxWindow+1 },
 			[]string{"stage 1: Stage.Window -1: use 1 to 10000", "stage 2: Stage.Window 10001"}},
-		{"a loop", func(s *Spec) { s.Source, s.Input = SourceClock, nil }, []string{"Stages a loop has one handler: use the source files or feed"}},
+		{"a loop", func(s *Spec) { s.Loop, s.Files = &Loop{}, nil }, []string{"Stages is not for loops: it has one handler"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -103,6 +104,7 @@ func (c *Client) StartWith(ctx context.Context, spec job.Spec, o StartOptions) (
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("job spec: %w", err)
 	}
+	of := kindOf(spec, o.redrive)
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
 		TaskQueue:                                wire.WorkflowQueue,
@@ -110,12 +112,9 @@ func (c *Client) StartWith(ctx context.Context, spec job.Spec, o StartOptions) (
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		StaticSummary:                            specSummary(spec),
-		StaticDetails:                            specDetails(spec),
-		Memo:                                     specMemo(spec),
-	}
-	if o.redrive != nil {
-		opts.StaticSummary = text.Fit(fmt.Sprintf("%s · redrive of %s", describeHandler(spec), describeSource(spec)), maxSummary)
+		StaticSummary:                            of.summary(spec),
+		StaticDetails:                            of.details(spec),
+		Memo:                                     of.memoOf(spec),
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -149,8 +148,8 @@ func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, 
 	return c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
 }
 
-func specSummary(s job.Spec) string {
-	return text.Fit(fmt.Sprintf("%s · %s", describeHandler(s), describeSource(s)), maxSummary)
+func (k kind) summary(s job.Spec) string {
+	return text.Fit(fmt.Sprintf("%s · %s", describeHandler(s), k.items(s)), maxSummary)
 }
 
 // maxSummary and maxDetails are what Temporal takes of a workflow's summary and details, in bytes as JSON, with some
@@ -173,34 +172,18 @@ func describeHandler(s job.Spec) string {
 	return "stages " + text.Cut(strings.Join(names, ", "), most)
 }
 
-func specMemo(s job.Spec) map[string]any {
-	memo := map[string]any{wire.MemoPool: s.Pool, wire.MemoOutput: s.Output, wire.MemoState: job.Running}
-	if s.Source == job.SourceFeed {
-		memo[wire.MemoLeg], memo[wire.MemoFormat] = 0, s.Format
+func (k kind) memoOf(s job.Spec) map[string]any {
+	memo := map[string]any{
+		wire.MemoPool: s.Pool, wire.MemoOutput: s.Output, wire.MemoState: job.Running, wire.MemoSource: s.Source(), wire.MemoFormat: s.Format,
 	}
-	if s.Source == job.SourceClock {
-		memo[wire.MemoSource] = s.Source
-	}
+	maps.Copy(memo, k.memo)
 	if len(s.Stages) > 0 {
 		memo[wire.MemoPools] = s.Pools()
 	}
 	return memo
 }
 
-// describeSource says where the items come from, for people.
-func describeSource(s job.Spec) string {
-	switch {
-	case s.Source == job.SourceFeed:
-		return "feed"
-	case s.Source == job.SourceClock:
-		return describeClock(s)
-	case len(s.Input) == 1:
-		return s.Input[0]
-	}
-	return fmt.Sprintf("%s and %d more", s.Input[0], len(s.Input)-1)
-}
-
-func specDetails(s job.Spec) string {
+func (k kind) details(s job.Spec) string {
 	output := s.Output
 	switch {
 	case s.Store == "":
@@ -209,7 +192,7 @@ func specDetails(s job.Spec) string {
 		output = "parts in " + s.Store
 	}
 	details := fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d",
-		describeSource(s), output, job.DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+		k.items(s), output, job.DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
 	return text.Fit(details, maxDetails)
 }
 

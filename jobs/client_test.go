@@ -29,7 +29,7 @@ import (
 )
 
 func valid() job.Spec {
-	return job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
+	return job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}.WithDefaults()
 }
 
 // setup returns a Client over a Temporal client that answers as the test says.
@@ -61,7 +61,7 @@ func TestClient_StartOptions(t *testing.T) {
 			var got client.StartWorkflowOptions
 			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, wire.StartInput{Spec: valid(), Resume: test.options.Resume, Version: wire.LogicVersion}).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
-			run, err := c.StartWith(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}, test.options)
+			run, err := c.StartWith(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}, test.options)
 			require.NoError(t, err)
 			require.Equal(t, "nightly", run.Name())
 			require.Equal(t, "nightly", got.ID)
@@ -70,7 +70,7 @@ func TestClient_StartOptions(t *testing.T) {
 			require.Equal(t, test.conflict, got.WorkflowIDConflictPolicy)
 			require.Equal(t, cmp.Or(test.options.TaskTimeout, DefaultTaskTimeout), got.WorkflowTaskTimeout)
 			require.True(t, got.WorkflowExecutionErrorWhenAlreadyStarted)
-			require.Equal(t, map[string]any{wire.MemoPool: "thumbs", wire.MemoOutput: "out.jsonl", wire.MemoState: job.Running}, got.Memo)
+			require.Equal(t, map[string]any{wire.MemoPool: "thumbs", wire.MemoOutput: "out.jsonl", wire.MemoState: job.Running, wire.MemoSource: "files", wire.MemoFormat: "auto"}, got.Memo)
 			require.Equal(t, "pool thumbs · in.jsonl", got.StaticSummary)
 			require.Contains(t, got.StaticDetails, "Window auto")
 		})
@@ -85,7 +85,7 @@ func TestD40_AFrozenWorkerHoldsAJobForFiveSeconds(t *testing.T) {
 	handle.On("GetRunID").Return("run")
 	tc.On("ExecuteWorkflow", mock.Anything, mock.MatchedBy(func(o client.StartWorkflowOptions) bool { return o.WorkflowTaskTimeout == 5*time.Second }),
 		wire.WorkflowJob, mock.Anything).Return(handle, nil)
-	_, err := c.Start(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"})
+	_, err := c.Start(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"})
 	require.NoError(t, err)
 }
 
@@ -110,9 +110,9 @@ func TestClient_StartRefused(t *testing.T) {
 
 func TestDescribeInput(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "a", describeSource(job.Spec{Input: []string{"a"}}))
-	require.Equal(t, "a and 2 more", describeSource(job.Spec{Input: []string{"a", "b", "c"}}))
-	require.Contains(t, specDetails(job.Spec{Input: []string{"a"}, Store: "parts/"}), "parts in parts/")
+	require.Equal(t, "a", inputsOf(job.Spec{Files: &job.Files{Input: []string{"a"}}}))
+	require.Equal(t, "a and 2 more", inputsOf(job.Spec{Files: &job.Files{Input: []string{"a", "b", "c"}}}))
+	require.Contains(t, kindOf(job.Spec{}, nil).details(job.Spec{Files: &job.Files{Input: []string{"a"}}, Store: "parts/"}), "parts in parts/")
 }
 
 // S1, S6: a stop's grace is a duration of 0 or more.
@@ -336,7 +336,7 @@ func TestClient_List(t *testing.T) {
 	c, tc := setup(t)
 	memo := func(state job.State) *common.Memo {
 		return &common.Memo{Fields: map[string]*common.Payload{
-			wire.MemoPool: payload(t, "p"), wire.MemoState: payload(t, state), wire.MemoOutput: payload(t, "out"),
+			wire.MemoPool: payload(t, "p"), wire.MemoState: payload(t, state), wire.MemoOutput: payload(t, "out"), wire.MemoSource: payload(t, job.SourceFiles),
 		}}
 	}
 	info := func(id string, status enums.WorkflowExecutionStatus, memo *common.Memo) *workflow.WorkflowExecutionInfo {
@@ -376,7 +376,7 @@ func TestClient_List(t *testing.T) {
 		{Name: "completed", Run: "first", Pool: "p", Source: job.SourceFiles, State: job.Completed, Output: "out", Started: start},
 		{Name: "terminated", Run: "first", Pool: "p", Source: job.SourceFiles, State: job.Failed, Output: "out", Started: start},
 		{Name: "no memo", Run: "first", Started: start},
-		{Name: "odd memo", Run: "first", Source: job.SourceFiles, Started: start},
+		{Name: "odd memo", Run: "first", Started: start},
 	}, jobs)
 }
 
@@ -412,17 +412,17 @@ func TestClient_Pollers(t *testing.T) {
 // Those who list workflows see what the items of a pipeline go through.
 func TestStages_Summary(t *testing.T) {
 	t.Parallel()
-	spec := job.Spec{Pool: "awk", Input: []string{"in.jsonl"}, Stages: []job.Stage{{Name: "clean", Pool: "awk"}, {Name: "score", Pool: "models"}}}
-	require.Equal(t, "stages clean, score · in.jsonl", specSummary(spec))
+	spec := job.Spec{Pool: "awk", Files: &job.Files{Input: []string{"in.jsonl"}}, Stages: []job.Stage{{Name: "clean", Pool: "awk"}, {Name: "score", Pool: "models"}}}
+	require.Equal(t, "stages clean, score · in.jsonl", kindOf(spec, nil).summary(spec))
 	for range 30 {
 		spec.Stages = append(spec.Stages, job.Stage{Name: "another"})
 	}
-	require.Less(t, len(specSummary(spec)), 150)
+	require.Less(t, len(kindOf(spec, nil).summary(spec)), 150)
 }
 
 func TestLoop_Summary(t *testing.T) {
 	t.Parallel()
-	loop := job.Spec{Source: job.SourceClock, Slots: 1, Every: 10 * time.Second}
-	require.Equal(t, "loop every 10s, 1 slot", describeSource(loop))
-	require.Equal(t, "loop back to back, 4 slots", describeSource(job.Spec{Source: job.SourceClock, Slots: 4}))
+	loop := job.Spec{Loop: &job.Loop{Slots: 1, Every: 10 * time.Second}}
+	require.Equal(t, "loop every 10s, 1 slot", kindOf(loop, nil).items(loop))
+	require.Equal(t, "loop back to back, 4 slots", ticksOf(job.Spec{Loop: &job.Loop{Slots: 4}}))
 }

@@ -114,7 +114,7 @@ func TestClient_DataConverter(t *testing.T) {
 	require.NoError(t, os.WriteFile(input, []byte("a\nb\nc\n"), 0o600))
 	client := jobs.NewClientWith(temporal, jobs.ClientOptions{DataConverter: dataConverter})
 	run, err := client.Start(ctx, job.Spec{
-		Name: "secret", Pool: "vault", Input: []string{input}, Output: filepath.Join(dir, "out.jsonl"),
+		Name: "secret", Pool: "vault", Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.jsonl"),
 		BatchItems: 3, Expiry: time.Second,
 	})
 	require.NoError(t, err)

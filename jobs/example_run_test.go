@@ -24,7 +24,7 @@ func ExampleRun_Stop() {
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "reminders", Pool: "printers", BatchItems: 4,
-		Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora"), Output: o.output("printed.jsonl"),
+		Files: &job.Files{Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora")}, Output: o.output("printed.jsonl"),
 	})
 	check(err)
 	<-printing
@@ -57,8 +57,8 @@ func ExampleClient_StopAll() {
 		return letter, nil
 	})
 	for _, spec := range []job.Spec{
-		{Name: "reminders", Pool: "printers", BatchItems: 2, Input: o.file("reminders.txt", "to Ada", "to Bert")},
-		{Name: "express", Pool: "couriers", Input: o.file("express.txt", "to Clara")},
+		{Name: "reminders", Pool: "printers", BatchItems: 2, Files: &job.Files{Input: o.file("reminders.txt", "to Ada", "to Bert")}},
+		{Name: "express", Pool: "couriers", Files: &job.Files{Input: o.file("express.txt", "to Clara")}},
 	} {
 		spec.Output = o.output(spec.Name + ".jsonl")
 		_, err := o.jobs.Start(ctx, spec)
@@ -93,7 +93,7 @@ func ExampleClient_Resume() {
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "reminders", Pool: "printers", BatchItems: 4,
-		Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora"), Output: o.output("printed.jsonl"),
+		Files: &job.Files{Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora")}, Output: o.output("printed.jsonl"),
 	})
 	check(err)
 	<-printing
@@ -124,7 +124,7 @@ func ExampleClient_Redrive() {
 		return "", fmt.Errorf("no code for %s", city)
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
-		Name: "codes", Pool: "addresses", Input: o.file("cities.txt", "Bern", "Brno", "Graz"), Output: o.output("codes.jsonl"),
+		Name: "codes", Pool: "addresses", Files: &job.Files{Input: o.file("cities.txt", "Bern", "Brno", "Graz")}, Output: o.output("codes.jsonl"),
 	})
 	check(err)
 	report := wait(run)
@@ -156,7 +156,7 @@ func ExampleRun_Set() {
 		return page, nil
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
-		Name: "crawl", Pool: "crawlers", Input: o.file("pages.txt", "index.html"), Output: o.output("pages.jsonl"),
+		Name: "crawl", Pool: "crawlers", Files: &job.Files{Input: o.file("pages.txt", "index.html")}, Output: o.output("pages.jsonl"),
 	})
 	check(err)
 	<-begun

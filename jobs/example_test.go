@@ -25,7 +25,7 @@ func ExampleClient_Start() {
 	run, err := jobs.NewClient(temporal).Start(ctx, job.Spec{
 		Name:   "nightly",
 		Pool:   "thumbnails",
-		Input:  []string{"s3://photos/new/*.jsonl"},
+		Files:  &job.Files{Input: []string{"s3://photos/new/*.jsonl"}},
 		Output: "s3://photos/thumbs/",
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func ExampleClient_StartWith() {
 // What is left out has a default; what cannot be is named.
 func ExampleSpec_Validate() {
 	spec := job.Spec{
-		Name: "nightly", Pool: "thumbnails", Input: []string{"new.jsonl"}, Output: "thumbs.jsonl",
+		Name: "nightly", Pool: "thumbnails", Files: &job.Files{Input: []string{"new.jsonl"}}, Output: "thumbs.jsonl",
 		Window: 50_000, Expiry: time.Millisecond,
 	}.WithDefaults()
 	fmt.Println(spec.Errors, spec.Attempts)
@@ -89,7 +89,7 @@ func ExampleClient_Schedule() {
 	err = c.Schedule(ctx, job.Spec{
 		Name:   "nightly",
 		Pool:   "thumbnails",
-		Input:  []string{"s3://photos/new/*.jsonl"},
+		Files:  &job.Files{Input: []string{"s3://photos/new/*.jsonl"}},
 		Output: "s3://photos/thumbs-{date}.jsonl",
 	}, job.ScheduleOptions{Cron: []string{"0 3 * * *"}, TimeZone: "Europe/Berlin"})
 	var exists *jobs.ScheduleExistsError

@@ -21,7 +21,7 @@ const (
 	// MaxPutItems and MaxPutBytes bound one list of items, as JSON; MaxPutBytes bounds a single item, too.
 	MaxPutItems = wire.MaxExchangeItems
 	MaxPutBytes = wire.MaxExchangeBytes
-	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see Spec.BatchWait.
+	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see job.Feed.
 	MaxLinger = 99 * time.Millisecond
 	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no deadline.
 	DefaultFeedLimit = 60 * time.Second

@@ -98,22 +98,7 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 		a.Manifests = heads
 		addLegs(&a, in.State.Carried)
 	}
-	switch {
-	case in.Redrive != nil:
-		redrive := *in.Redrive
-		redrive.Done = a.Manifests
-		a.Redrive, a.Output, a.Manifests = &redrive, &redrive.Output, redrive.Manifests
-	case in.Spec.Source == job.SourceFeed:
-		a.Feed = in.feed(&a.Report)
-	case in.Spec.Source == job.SourceClock:
-		a.Loop = in.Spec.LoopReport(in.slots())
-		a.Manifests = nil
-		for _, slot := range a.Loop.At {
-			if slot.Head != "" {
-				a.Manifests = append(a.Manifests, slot.Head)
-			}
-		}
-	}
+	kindOf(in.Spec, in.Redrive).answer(in, &a)
 	return a
 }
 
@@ -133,7 +118,7 @@ func addLegs(a *wire.Answer, legs []wire.CarriedLeg) {
 
 // feed is what a feed's job itself knows of the feed. It adds to the report what that has accepted.
 func (in *givenInput) feed(r *job.Report) *job.FeedReport {
-	f := &job.FeedReport{Session: 1, Capacity: in.Spec.Capacity, CapacityBytes: in.Spec.CapacityBytes}
+	f := &job.FeedReport{Session: 1, Capacity: in.Spec.Feed.Capacity, CapacityBytes: in.Spec.Feed.CapacityBytes}
 	if in.State != nil && in.State.Work.Feed != nil {
 		known := in.State.Work.Feed
 		r.Planned = max(r.Planned, known.Accepted)
@@ -182,7 +167,7 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 		}
 		answer := in.answer()
 		if in.ran {
-			if !in.tellsAll() {
+			if !kindOf(in.Spec, in.Redrive).files {
 				return fmt.Errorf("%w (%w)", stuck(g.run.name, in.Spec.Store, in.first), cause)
 			}
 			left, err := c.remainsOf(ctx, g.run.name, in)
@@ -239,7 +224,7 @@ func (c *Client) EarlierRuns(ctx context.Context, report job.Report) ([]string, 
 
 // earlierRuns is the EarlierRuns of a job that was started with this input.
 func earlierRuns(in *wire.StartInput, report job.Report) []string {
-	if in.Redrive != nil || in.Spec.Source == job.SourceFeed || in.Spec.Source == job.SourceClock {
+	if !kindOf(in.Spec, in.Redrive).replaces {
 		return nil
 	}
 	runs := slices.Clone(in.Earlier)

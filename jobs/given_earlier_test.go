@@ -36,9 +36,7 @@ func TestInput_EarlierRuns(t *testing.T) {
 	require.Empty(t, runs(wire.StartInput{Spec: valid()}, ""), "the run is not known: it has done nothing")
 	require.Equal(t, before, runs(wire.StartInput{Spec: valid(), Earlier: before}, "run-1"))
 	require.Nil(t, runs(wire.StartInput{Spec: valid(), Redrive: &job.Redrive{}}, "run-2"), "a redrive has a list of its own")
-	for _, source := range []string{job.SourceFeed, job.SourceClock} {
-		spec := valid()
-		spec.Source = source
+	for _, spec := range []job.Spec{{Feed: &job.Feed{}}, {Loop: &job.Loop{}}} {
 		require.Nil(t, runs(wire.StartInput{Spec: spec}, "run-2"))
 	}
 	in := wire.StartInput{Spec: valid()}

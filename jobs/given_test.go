@@ -127,7 +127,7 @@ func TestGivenInput_Pending(t *testing.T) {
 func TestResume_FeedThatWasToGoOn(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	spec := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
+	spec := job.Spec{Name: "nightly", Pool: "thumbs", Feed: &job.Feed{}, Output: "out/"}.WithDefaults()
 	input := `{"spec":` + asJSON(t, spec) + `,"resume":["before"],"accepted":5,"version":1,"state":{
 		"heads":["m1"],"work":{"feed":{"accepted":40,"session":3,"segments":6,"lost":2,"gone":["nightly/leg-1"],"earlier":{"items":7,"done":4}}},
 		"carried":[{"number":4,"sofar":{"manifests":["m2","m3"],"accepted":30}},{"number":5,"sofar":{"accepted":50}},{"number":6,"sofar":{"manifests":["m4"]}}],
@@ -151,7 +151,7 @@ func TestResume_FeedThatWasToGoOn(t *testing.T) {
 	require.EqualValues(t, 29, report.OK)
 	require.EqualValues(t, 60, report.Planned)
 	require.Equal(t, &job.FeedReport{
-		Session: 4, Accepted: 60, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: 6, Earlier: 3, Lost: 2, Gone: []string{"nightly/leg-1"},
+		Session: 4, Accepted: 60, Capacity: spec.Feed.Capacity, CapacityBytes: spec.Feed.CapacityBytes, Segments: 6, Earlier: 3, Lost: 2, Gone: []string{"nightly/leg-1"},
 	}, report.Feed)
 
 	for _, leg := range []string{unsaved, ran, never} {
@@ -184,7 +184,7 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 		{Slot: 0, Next: 12, Base: base, Head: "m1", Stats: job.LoopStats{OK: 11, Failed: 1}},
 		{Slot: 1, Next: 15, Skipped: 2, Base: base, Head: "m2", Stats: job.LoopStats{OK: 15}},
 	}
-	spec := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
+	spec := job.Spec{Name: "nightly", Pool: "thumbs", Loop: &job.Loop{Slots: 2, Every: time.Second}, Output: "out/"}.WithDefaults()
 	unborn := []job.LoopSlot{slots[0], slots[1]}
 	unborn[0].Base, unborn[1].Base = time.Time{}, time.Time{}
 	for _, test := range []struct {
@@ -204,7 +204,7 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 			unready(tc, "nightly", wire.QueryPending)
 			report, err := c.Get("nightly").Report(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, spec.LoopReport(test.at), report.Loop)
+			require.Equal(t, spec.Loop.Report(test.at), report.Loop)
 			require.EqualValues(t, 27, report.Loop.Ticks)
 			require.Equal(t, []string{"m1", "m2"}, report.Manifests)
 			require.Equal(t, "run-1", report.Run)
@@ -276,9 +276,9 @@ func TestReport_LegOfALoopThatNeverRan(t *testing.T) {
 	c, tc := setup(t)
 	terminated(tc)
 	leg := wire.LegID("nightly", 1)
-	spec := job.Spec{Name: "nightly", Source: job.SourceClock, Slots: 1}
+	spec := job.Spec{Name: "nightly", Loop: &job.Loop{Slots: 1}}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{
-		Job: "nightly", State: job.Running, OpenLegs: []string{leg}, Loop: spec.LoopReport(nil),
+		Job: "nightly", State: job.Running, OpenLegs: []string{leg}, Loop: spec.Loop.Report(nil),
 	}), nil)
 	unready(tc, leg, wire.QueryProgress)
 	hasHistory(t, tc, leg, `{"number":1,"slot":{"slot":0,"next":7,"head":"m7"}}`, neverRan...)
@@ -403,12 +403,12 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 		require.ErrorContains(t, err, "start it anew with StartOptions.Fresh")
 		require.ErrorContains(t, err, "the results that it had committed stay in /data/nightly/"+run+"/parts/")
 	}
-	for _, source := range []string{job.SourceFeed, job.SourceClock} {
+	for _, source := range []string{"feed", "loop"} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
 			c, tc := setup(t)
 			terminated(tc)
-			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"`+source+`","store":"/data/nightly/"}}`, hasRun...)
+			hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","`+source+`":{},"store":"/data/nightly/"}}`, hasRun...)
 			unready(tc, "nightly", wire.QueryReport)
 			isStuck(t, c, "run-1")
 		})
@@ -422,7 +422,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 			Job: "nightly", Run: "run-1", Store: "/data/nightly", InFlight: 1, OpenLegs: []string{leg}, Feed: &job.FeedReport{},
 		}), nil)
 		tc.On("QueryWorkflow", mock.Anything, leg, "", wire.QueryProgress).Return(value(t, job.Progress{}), nil)
-		hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","source":"feed"}}`, hasRun...)
+		hasHistory(t, tc, "nightly", `{"spec":{"name":"nightly","feed":{}}}`, hasRun...)
 		tc.On("TerminateWorkflow", mock.Anything, leg, "", mock.Anything).Return(nil)
 		tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending, fromNowhere).Return(value(t, []json.RawMessage{}), nil)
 		unready(tc, leg, wire.QueryPending, fromNowhere)
@@ -446,7 +446,7 @@ func TestD50_FeedsAndLoopsSaySo(t *testing.T) {
 func TestD51_StoredSpecGetsItsDefaults(t *testing.T) {
 	t.Parallel()
 	older := valid()
-	older.Flush, older.Source, older.MaxInput, older.ItemAttempts = 0, "", 0, 0
+	older.Files.Flush, older.Files.MaxInput, older.ItemAttempts = 0, 0, 0
 	t.Run("resume", func(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)

@@ -97,16 +97,10 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		Pool:    c.memoString(info.GetMemo(), wire.MemoPool),
 		Output:  c.memoString(info.GetMemo(), wire.MemoOutput),
 		Pools:   memoValue[[]string](c, info.GetMemo(), wire.MemoPools),
+		Source:  c.memoString(info.GetMemo(), wire.MemoSource),
+		Format:  c.memoString(info.GetMemo(), wire.MemoFormat),
 		State:   job.State(c.memoString(info.GetMemo(), wire.MemoState)),
 		Started: info.GetStartTime().AsTime(),
-	}
-	switch memo := info.GetMemo().GetFields(); {
-	case memo[wire.MemoLeg] != nil:
-		l.Source, l.Format = job.SourceFeed, c.memoString(info.GetMemo(), wire.MemoFormat)
-	case memo[wire.MemoSource] != nil:
-		l.Source = c.memoString(info.GetMemo(), wire.MemoSource)
-	case memo[wire.MemoPool] != nil:
-		l.Source = job.SourceFiles
 	}
 	if at := memoValue[job.Milestone](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
 		l.Progress = &at

@@ -96,7 +96,7 @@ func TestS19_StopAllWithoutTime(t *testing.T) {
 func TestClient_StartNotesAllPools(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	spec := job.Spec{Name: "words", Input: []string{"in.jsonl"}, Output: "out.jsonl", Stages: []job.Stage{
+	spec := job.Spec{Name: "words", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl", Stages: []job.Stage{
 		{Name: "clean", Pool: "clean"}, {Name: "route", Switch: "router", Cases: []job.Case{{Value: "a", Stage: job.Stage{Pool: "score"}}}, Default: &job.Stage{Pool: "clean"}},
 	}}
 	handle := &mocks.WorkflowRun{}

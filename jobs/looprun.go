@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -50,15 +49,3 @@ func (r *Run) addTicks(ctx context.Context, report *job.Report) {
 
 // idleAfter is how long a starting slot waits for a place before it counts as idle.
 const idleAfter = 2 * time.Second
-
-// describeClock says how often a loop ticks, for people.
-func describeClock(s job.Spec) string {
-	slots := "1 slot"
-	if s.Slots > 1 {
-		slots = fmt.Sprintf("%d slots", s.Slots)
-	}
-	if s.Every == 0 {
-		return "loop back to back, " + slots
-	}
-	return fmt.Sprintf("loop every %v, %s", s.Every, slots)
-}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 )
@@ -117,12 +116,6 @@ func (r *remains) skipEmpty() error {
 func (r *remains) replace(old, added []string) {
 	r.heads = slices.DeleteFunc(r.heads, func(head string) bool { return slices.Contains(old, head) })
 	r.heads = append(r.heads, added...)
-}
-
-// tellsAll reports whether the histories of such a job show all that has to be kept. Those of feeds and loops do not: what a feed had
-// accepted, and where the slots of a loop stood, only their workflows can say.
-func (in *givenInput) tellsAll() bool {
-	return in.Spec.Source != job.SourceFeed && in.Spec.Source != job.SourceClock
 }
 
 // StuckError reports that a feed or loop that Temporal has ended cannot say what it had not committed, because its last workflow task

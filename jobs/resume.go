@@ -77,8 +77,8 @@ func (c *Client) nextRun(ctx context.Context, in wire.StartInput, report job.Rep
 	if in.Redrive != nil {
 		start.Resume, start.redrive = redriveAgain(&in, report)
 	}
-	feed := in.Spec.Source == job.SourceFeed
-	if feed {
+	asks := kindOf(in.Spec, in.Redrive).asks
+	if asks {
 		start.accepted = max(in.Accepted, report.Planned)
 	}
 	if !closedByTemporal(report) && len(report.Unsaved) == 0 {
@@ -92,7 +92,7 @@ func (c *Client) nextRun(ctx context.Context, in wire.StartInput, report job.Rep
 		c.Get(report.Job).addTicks(ctx, &report) // up to the end of its legs
 		start.loop = report.Loop.Left()
 	}
-	pending, err := c.pending(ctx, report.Job, feed, legs)
+	pending, err := c.pending(ctx, report.Job, asks, legs)
 	if e := new(StuckError); errors.As(err, &e) {
 		return start, stuck(report.Job, report.Store, report.Run)
 	}
@@ -124,7 +124,7 @@ func (c *Client) ResumePoint(ctx context.Context, report job.Report) ([]string, 
 // resumePoint is the ResumePoint of a job that was started with this input.
 func resumePoint(in *wire.StartInput, report job.Report) []string {
 	switch {
-	case !hopeless(report) || in.Spec.Source == job.SourceFeed: // a feed's clients have the outcomes already
+	case !hopeless(report) || !kindOf(in.Spec, in.Redrive).rerun:
 		return report.Manifests
 	case report.OK == 0:
 		return nil
@@ -163,17 +163,17 @@ func (c *Client) endLegs(ctx context.Context, legs []string) error {
 }
 
 // pending returns what a job that Temporal has ended, and its legs, had accepted and not committed.
-func (c *Client) pending(ctx context.Context, name string, feed bool, legs []string) ([]json.RawMessage, error) {
+func (c *Client) pending(ctx context.Context, name string, asks bool, legs []string) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, id := range append([]string{name}, legs...) {
 		var from []any
-		if feed {
+		if asks {
 			from = []any{fromNowhere}
 		}
 		value, err := c.temporal.QueryWorkflow(ctx, id, "", wire.QueryPending, from...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			if feed && id != name { // the server has removed its history
+			if asks && id != name { // the server has removed its history
 				all = append(all, goneLeg(id))
 			}
 			continue // any other leg was never started
@@ -183,7 +183,7 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 			if unread != nil {
 				return nil, unread
 			}
-			if given.ran && !feed && id != name {
+			if given.ran && !asks && id != name {
 				left, unread := c.remainsOf(ctx, id, given)
 				if unread != nil {
 					return nil, unread
@@ -191,7 +191,7 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 				given.Previous = left.heads
 			}
 			switch {
-			case given.ran && (feed || given.Slot != nil):
+			case given.ran && (asks || given.Slot != nil):
 				return nil, &StuckError{Name: name}
 			case !given.ran || id != name:
 				all = append(all, given.pending()...)
@@ -201,7 +201,7 @@ func (c *Client) pending(ctx context.Context, name string, feed bool, legs []str
 		if err != nil {
 			return nil, c.Get(name).asked(fmt.Sprintf("what %s had not committed", id), err)
 		}
-		if feed && id != name {
+		if asks && id != name {
 			leg, err := c.legOf(ctx, id)
 			if errors.As(err, &gone) {
 				leg, err = goneLeg(id), nil

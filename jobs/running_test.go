@@ -31,7 +31,7 @@ func TestRun_Follow(t *testing.T) {
 		return item, ctx.Err()
 	})
 	run, err := o.jobs.Start(t.Context(), job.Spec{
-		Name: "followed", Pool: "pool", Input: o.file("in.txt", "a", "b"), Output: o.output("out.txt"), BatchItems: 1,
+		Name: "followed", Pool: "pool", Files: &job.Files{Input: o.file("in.txt", "a", "b")}, Output: o.output("out.txt"), BatchItems: 1,
 	})
 	require.NoError(t, err)
 	var once sync.Once

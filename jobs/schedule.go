@@ -76,7 +76,8 @@ func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOpti
 // [Client.Start] do.
 func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleOptions, put func(context.Context, client.ScheduleOptions) error) error {
 	in := wire.StartInput{Spec: spec, Scheduled: true, Version: wire.LogicVersion}
-	memo := specMemo(spec)
+	of := kindOf(spec, nil)
+	memo := of.memoOf(spec)
 	memo[wire.MemoCron] = o.Cron
 	action := &client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
@@ -84,8 +85,8 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 		Args:                []any{in},
 		TaskQueue:           wire.WorkflowQueue,
 		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
-		StaticSummary:       specSummary(spec),
-		StaticDetails:       specDetails(spec),
+		StaticSummary:       of.summary(spec),
+		StaticDetails:       of.details(spec),
 		Memo:                memo,
 	}
 	expressions, zone := o.Ticks()

@@ -36,7 +36,7 @@ func TestSchedule_Options(t *testing.T) {
 	var got client.ScheduleOptions
 	sc.On("Create", mock.Anything, mock.Anything).
 		Run(func(args mock.Arguments) { got = args.Get(1).(client.ScheduleOptions) }).Return(&mocks.ScheduleHandle{}, nil)
-	spec := job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out-{date}.jsonl"}
+	spec := job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out-{date}.jsonl"}
 	require.NoError(t, c.Schedule(t.Context(), spec, job.ScheduleOptions{
 		Cron: []string{"0 3 * * *"}, TimeZone: "Europe/Berlin", Overlap: job.OverlapQueueOne, CatchUp: time.Hour, TaskTimeout: 2 * time.Second,
 	}))
@@ -53,7 +53,7 @@ func TestSchedule_Options(t *testing.T) {
 	require.Equal(t, "pool thumbs · in.jsonl", action.StaticSummary)
 	require.Contains(t, action.StaticDetails, "Window auto")
 	require.Equal(t, map[string]any{
-		wire.MemoPool: "thumbs", wire.MemoOutput: "out-{date}.jsonl", wire.MemoState: job.Running, wire.MemoCron: []string{"0 3 * * *"},
+		wire.MemoPool: "thumbs", wire.MemoOutput: "out-{date}.jsonl", wire.MemoState: job.Running, wire.MemoSource: "files", wire.MemoFormat: "auto", wire.MemoCron: []string{"0 3 * * *"},
 	}, action.Memo)
 	require.Zero(t, action.TypedSearchAttributes.Size(), "the server has none")
 }
@@ -111,7 +111,7 @@ func TestSchedule_Refused(t *testing.T) {
 			s.Output, s.Errors, o.Overlap = "out-{time}.jsonl", "errors.jsonl", job.OverlapAllow
 		}, []string{"errors errors.jsonl", "{time}"}},
 		{"no such placeholder", func(s *job.Spec, _ *job.ScheduleOptions) { s.Output = "out-{day}.jsonl" }, []string{"unknown placeholder {day}", "{date}"}},
-		{"stdin", func(s *job.Spec, _ *job.ScheduleOptions) { s.Input = []string{"-"} }, []string{"standard input"}},
+		{"stdin", func(s *job.Spec, _ *job.ScheduleOptions) { s.Files.Input = []string{"-"} }, []string{"standard input"}},
 		{"long name", func(s *job.Spec, _ *job.ScheduleOptions) { s.Name = strings.Repeat("n", 180) }, []string{"at most 179"}},
 		{"a run's name", func(s *job.Spec, _ *job.ScheduleOptions) { s.Name = "n-2026-11-21T03:04:05Z" }, []string{"schedule name"}},
 		{"no pool", func(s *job.Spec, _ *job.ScheduleOptions) { s.Pool = "" }, []string{"pool name is empty"}},

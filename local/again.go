@@ -113,7 +113,7 @@ func (r *run) resume(ctx context.Context, client *jobs.Client, settings job.Sett
 	if err != nil {
 		return nil, err
 	}
-	if len(heads) == 0 && slices.Contains(r.spec.Input, "-") {
+	if len(heads) == 0 && slices.Contains(r.spec.Inputs(), "-") {
 		return nil, fmt.Errorf("job %s has to read its standard input again: give its own command again", r.named)
 	}
 	cleared, err := r.cleared(ctx, heads)

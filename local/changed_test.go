@@ -11,7 +11,7 @@ import (
 
 func TestD25_ChangedFields(t *testing.T) {
 	t.Parallel()
-	before := job.Spec{Name: "n", Pool: "p", Input: []string{"in"}, Output: "out"}.WithDefaults()
+	before := job.Spec{Name: "n", Pool: "p", Files: &job.Files{Input: []string{"in"}}, Output: "out"}.WithDefaults()
 	require.Empty(t, changedFields(before, before))
 	require.True(t, changedSettings(before.Settings(), before.Settings()).IsZero())
 	now := before
@@ -27,7 +27,7 @@ func TestD25_ChangedFields(t *testing.T) {
 // The settings of now are compared with those in force, which need not be those of the start.
 func TestD25_SettingsInForce(t *testing.T) {
 	t.Parallel()
-	began := job.Spec{Name: "n", Pool: "p", Input: []string{"in"}, Output: "out", Window: 2}.WithDefaults()
+	began := job.Spec{Name: "n", Pool: "p", Files: &job.Files{Input: []string{"in"}}, Output: "out", Window: 2}.WithDefaults()
 	since := began
 	since.Window = 7 // by somebody, since
 	set := func(inForce, now job.Spec, err error) (job.Spec, []job.Settings, error) {

@@ -24,7 +24,7 @@ func TestD48_TheStoreWasRemoved(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "in.jsonl")
 	require.NoError(t, os.WriteFile(input, []byte(jobtest.Lines(40)), 0o600))
-	spec := job.Spec{Name: "job", Input: []string{input}, Output: filepath.Join(dir, "out.jsonl"), BatchItems: 10, OnError: job.OnErrorStop}
+	spec := job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.jsonl"), BatchItems: 10, OnError: job.OnErrorStop}
 	var fails atomic.Bool
 	var calls atomic.Int64
 	handler := worker.Each(func(_ context.Context, item any) (any, error) {

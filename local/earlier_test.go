@@ -25,8 +25,8 @@ func TestRun_RemovesCopiesOfARunThatCommittedNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	spec := b.spec()
-	spec.Input = []string{filepath.Join(b.dir, "in.txt.gz")}
-	require.NoError(t, os.WriteFile(spec.Input[0], packed.Bytes(), 0o600))
+	spec.Files.Input = []string{filepath.Join(b.dir, "in.txt.gz")}
+	require.NoError(t, os.WriteFile(spec.Files.Input[0], packed.Bytes(), 0o600))
 	spec.Output, spec.Grace = filepath.Join(b.dir, "out")+"/", time.Millisecond
 	copies := func() []string {
 		found, err := filepath.Glob(filepath.Join(spec.Output, "*", "spool-*"))

@@ -240,7 +240,7 @@ func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 	defer access.Close()
 	var follower outputs.Follower
 	to := &resultsWriter{w: r.o.Results}
-	look := time.NewTicker(min(r.spec.WithDefaults().Flush, printEvery))
+	look := time.NewTicker(min(r.spec.WithDefaults().Files.Flush, printEvery))
 	defer look.Stop()
 	for {
 		select {

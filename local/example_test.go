@@ -27,7 +27,7 @@ func ExampleRun() {
 	greet := worker.Each(func(_ context.Context, name string) (string, error) {
 		return "Hello, " + strings.ToUpper(name[:1]) + name[1:], nil
 	})
-	report, err := local.Run(context.Background(), job.Spec{Input: []string{input}}, greet, local.Options{Results: os.Stdout})
+	report, err := local.Run(context.Background(), job.Spec{Files: &job.Files{Input: []string{input}}}, greet, local.Options{Results: os.Stdout})
 	if err != nil {
 		panic(err)
 	}
@@ -64,7 +64,7 @@ func ExampleRun_severalResults() {
 		}
 		return words, nil
 	})
-	spec := job.Spec{Input: []string{input}, Flatten: true, Split: "kind", Output: filepath.Join(dir, "out/{}.jsonl")}
+	spec := job.Spec{Files: &job.Files{Input: []string{input}}, Flatten: true, Split: "kind", Output: filepath.Join(dir, "out/{}.jsonl")}
 	report, err := local.Run(context.Background(), spec, words, local.Options{})
 	if err != nil {
 		panic(err)
@@ -94,7 +94,7 @@ func ExampleRun_pipeline() {
 	greet := worker.Each(func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
 	measure := worker.Each(func(_ context.Context, greeting string) (int, error) { return len(greeting), nil })
 	report, err := local.Run(context.Background(), job.Spec{
-		Input:  []string{input},
+		Files:  &job.Files{Input: []string{input}},
 		Stages: []job.Stage{{Name: "greet", Pool: "greeters"}, {Name: "measure", Pool: "rulers"}},
 	}, worker.Handler{}, local.Options{
 		Results: os.Stdout,

@@ -42,7 +42,7 @@ func (b *box) spec(lines ...string) job.Spec {
 	b.t.Helper()
 	input := filepath.Join(b.dir, "in.txt")
 	require.NoError(b.t, os.WriteFile(input, []byte(strings.Join(lines, "\n")), 0o600))
-	return job.Spec{Name: "job", Input: []string{input}, Output: b.output, BatchItems: 1, Backoff: time.Millisecond}
+	return job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Output: b.output, BatchItems: 1, Backoff: time.Millisecond}
 }
 
 func (b *box) options() local.Options {
@@ -99,7 +99,7 @@ func TestRun_WritesResults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	spec, options := b.spec(), b.options()
-	spec.Input, spec.Output, spec.Format = []string{"-"}, "", "text"
+	spec.Files.Input, spec.Output, spec.Format = []string{"-"}, "", "text"
 	var results bytes.Buffer
 	options.Results, options.Worker.Stdin = &results, strings.NewReader("a\nb\n")
 	report, err := local.Run(t.Context(), spec, upper, options)
@@ -114,8 +114,8 @@ func TestRun_Refuses(t *testing.T) {
 		name, want string
 		change     func(*job.Spec, *local.Options)
 	}{
-		{"no input", "no input", func(s *job.Spec, _ *local.Options) { s.Input = nil }},
-		{"a missing input", "missing.txt", func(s *job.Spec, _ *local.Options) { s.Input = []string{"missing.txt"} }},
+		{"no input", "no input", func(s *job.Spec, _ *local.Options) { s.Files.Input = nil }},
+		{"a missing input", "missing.txt", func(s *job.Spec, _ *local.Options) { s.Files.Input = []string{"missing.txt"} }},
 		{"no output", "set Spec.Output, or Options.Results", func(s *job.Spec, _ *local.Options) { s.Output = "" }},
 		{"no name with a state", "job name is empty", func(s *job.Spec, _ *local.Options) { s.Name = "" }},
 		{"a bad interval", "ProgressInterval -1s", func(_ *job.Spec, o *local.Options) { o.ProgressInterval = -time.Second }},

@@ -99,7 +99,7 @@ func TestPools_BelongToTheirJob(t *testing.T) {
 	input := filepath.Join(b.dir, "other.txt")
 	require.NoError(t, os.WriteFile(input, []byte("other\n"), 0o600))
 	other := first
-	other.Name, other.Input, other.Output = "second", []string{input}, filepath.Join(b.dir, "second.txt")
+	other.Name, other.Files.Input, other.Output = "second", []string{input}, filepath.Join(b.dir, "second.txt")
 	options.Abort = nil
 	options.Pools = map[string]local.Pool{"letters": {Handler: foreign}, "marks": {Handler: foreign}}
 	report, err := local.Run(t.Context(), other, worker.Handler{}, options)

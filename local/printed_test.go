@@ -42,7 +42,7 @@ func TestD24_ResultsThatWereNotPrinted(t *testing.T) {
 		return item, nil
 	})
 	var notes []string
-	spec := job.Spec{Name: "job", Input: []string{input}, Errors: filepath.Join(dir, "errors.jsonl"), BatchItems: 20}
+	spec := job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Errors: filepath.Join(dir, "errors.jsonl"), BatchItems: 20}
 	run := func(results io.Writer) error {
 		notes = nil
 		o := Options{State: filepath.Join(dir, "state"), Results: results, Note: func(text string) { notes = append(notes, text) }}
@@ -82,7 +82,7 @@ func TestD27_CompressedWhileTheJobRuns(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "in.jsonl")
 	require.NoError(t, os.WriteFile(input, []byte(jobtest.Lines(500)), 0o600))
-	spec := job.Spec{Name: "job", Input: []string{input}, Output: filepath.Join(dir, "out.jsonl.zst"), BatchItems: 20}
+	spec := job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.jsonl.zst"), BatchItems: 20}
 	report, err := Run(t.Context(), spec, worker.Each(func(_ context.Context, item any) (any, error) { return item, nil }), Options{})
 	require.NoError(t, err)
 	raw, err := os.ReadFile(spec.Output)

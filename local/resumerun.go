@@ -230,7 +230,7 @@ func (r *run) note(format string, args ...any) { r.o.Note(fmt.Sprintf(format, ar
 
 // spoolComplete reports whether the job can do without its standard input: it has none, or has read it to its end.
 func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error) {
-	if !slices.Contains(r.spec.Input, "-") || report.State == job.Completed || report.Redrive != nil {
+	if !slices.Contains(r.spec.Inputs(), "-") || report.State == job.Completed || report.Redrive != nil {
 		return true, nil
 	}
 	var access store.Access

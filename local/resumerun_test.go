@@ -23,7 +23,7 @@ func TestTakeOver_CompletesBeforeItIsLookedAt(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "in.txt")
 	require.NoError(t, os.WriteFile(input, []byte("a\nbad\nb\n"), 0o600))
-	spec := job.Spec{Name: "job", Input: []string{input}, Output: filepath.Join(dir, "out.txt"), BatchItems: 1}
+	spec := job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.txt"), BatchItems: 1}
 	options := Options{State: filepath.Join(dir, "state")}.withDefaults()
 	options.Worker.Drain = 100 * time.Millisecond
 	var calls atomic.Int64

@@ -39,7 +39,7 @@ func (r *run) complete(spec job.Spec) error {
 		return fmt.Errorf("invalid job: %w", err)
 	}
 	r.spec = usePrivatePools(spec)
-	return r.throughOutage(r.ctx, func() error { return checkInputs(r.ctx, spec.Input) })
+	return r.throughOutage(r.ctx, func() error { return checkInputs(r.ctx, spec.Inputs()) })
 }
 
 func (r *run) makeAbsolute(spec *job.Spec) error {
@@ -47,10 +47,14 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 	if err != nil {
 		return fmt.Errorf("finding the working directory: %w", err)
 	}
-	spec.Input = slices.Clone(spec.Input)
+	if spec.Files != nil {
+		files := *spec.Files
+		files.Input = slices.Clone(files.Input)
+		spec.Files = &files
+	}
 	locations := []*string{&spec.Output, &spec.Errors, &spec.Dropped, &spec.Report, &spec.Store, &r.state}
-	for i := range spec.Input {
-		locations = append(locations, &spec.Input[i])
+	for i := range spec.Inputs() {
+		locations = append(locations, &spec.Files.Input[i])
 	}
 	if err := store.MakeAbsolute(dir, locations...); err != nil {
 		return err
@@ -101,7 +105,7 @@ func (r *run) ownRoots() (write, read []string) {
 			}
 		}
 	}
-	for _, location := range spec.Input {
+	for _, location := range spec.Inputs() {
 		if location == "-" {
 			continue
 		}

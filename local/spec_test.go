@@ -15,7 +15,7 @@ func TestOwnRoots(t *testing.T) {
 	in, out := at("in"), at("out")
 	r := &run{state: at("state"), spec: job.Spec{
 		Name: "x", Pool: "x", Store: at("store"), Output: out + "/result", Report: "s3://b/reports/r.json?region=x",
-		Input: []string{"-", in + "/a.txt", in + "/sub/*.txt", "s3://b/in/*.txt?region=x", "s3://b/one.txt?region=x"},
+		Files: &job.Files{Input: []string{"-", in + "/a.txt", in + "/sub/*.txt", "s3://b/in/*.txt?region=x", "s3://b/one.txt?region=x"}},
 	}}
 	write, read := r.ownRoots()
 	require.Equal(t, []string{r.state, r.spec.Store, out, out, "s3://b/reports?region=x"}, write)
@@ -33,7 +33,7 @@ func TestD33_NamesOfOutputs(t *testing.T) {
 		require.ErrorContains(t, err, "checking the output")
 		require.ErrorContains(t, err, "choose another name")
 	}
-	r := &run{state: "/state", spec: job.Spec{Name: "x", Pool: "x", Output: "/out/x", Input: []string{"/in/yarn.lock", "/in/new\nline*"}}}
+	r := &run{state: "/state", spec: job.Spec{Name: "x", Pool: "x", Output: "/out/x", Files: &job.Files{Input: []string{"/in/yarn.lock", "/in/new\nline*"}}}}
 	_, read := r.ownRoots()
 	require.Equal(t, []string{"/in/yarn.lock", "/in/new\nline*", "/in"}, read)
 }

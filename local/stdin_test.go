@@ -24,7 +24,7 @@ func TestRun_KilledHalfWayThroughStdin(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	spec, options := b.spec(), b.options()
-	spec.Input, spec.Format, spec.BatchItems = []string{"-"}, "text", 10_000
+	spec.Files.Input, spec.Format, spec.BatchItems = []string{"-"}, "text", 10_000
 	options.Note = func(string) {}
 	r, w := io.Pipe()
 	options.Worker.Stdin = r
@@ -78,7 +78,7 @@ type streaming struct {
 func (b *box) stream(change func(*job.Spec)) *streaming {
 	b.t.Helper()
 	spec, options := b.spec(), b.options()
-	spec.Input, spec.Format, spec.Output, spec.BatchItems, spec.Flush = []string{job.StandardInput}, "text", "", 0, 10*time.Millisecond
+	spec.Files.Input, spec.Format, spec.Output, spec.BatchItems, spec.Files.Flush = []string{job.StandardInput}, "text", "", 0, 10*time.Millisecond
 	if change != nil {
 		change(&spec)
 	}

@@ -38,7 +38,7 @@ func TestR28_WhatACompletedJobLeaves(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
-	spec := job.Spec{Name: "job", Input: []string{input}, Errors: filepath.Join(dir, "errors.jsonl")}
+	spec := job.Spec{Name: "job", Files: &job.Files{Input: []string{input}}, Errors: filepath.Join(dir, "errors.jsonl")}
 	_, results := run(spec)
 	require.NotEmpty(t, results)
 	latest, again := run(spec)

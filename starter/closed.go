@@ -21,7 +21,7 @@ func (c closedFile) err() error {
 
 // checkStandard refuses a job that needs a standard file which is closed.
 func (p *Program) checkStandard(spec job.Spec) error {
-	if _, closed := p.Stdin.(closedFile); closed && slices.Contains(spec.Input, job.StandardInput) {
+	if _, closed := p.Stdin.(closedFile); closed && slices.Contains(spec.Inputs(), job.StandardInput) {
 		return usageError("the standard input is closed, and it is named as an input: connect it, or leave - out")
 	}
 	if p.outputClosed && spec.Output == "" {

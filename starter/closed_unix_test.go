@@ -68,11 +68,11 @@ func TestD31_JobsThatNeedAClosedFile(t *testing.T) {
 	var printed bytes.Buffer
 	p := &Program{Stdin: closedFile{"input"}, Stdout: &printed, outputClosed: true}
 	var refused *codeError
-	for _, spec := range []job.Spec{{Input: []string{"a"}}, {Input: []string{"a", "-"}, Output: "out"}} {
+	for _, spec := range []job.Spec{{Files: &job.Files{Input: []string{"a"}}}, {Files: &job.Files{Input: []string{"a", "-"}}, Output: "out"}} {
 		require.ErrorAs(t, p.checkStandard(spec), &refused)
 		require.Equal(t, ExitUsage, refused.code)
 	}
-	require.NoError(t, p.checkStandard(job.Spec{Input: []string{"a"}, Output: "out"}))
+	require.NoError(t, p.checkStandard(job.Spec{Files: &job.Files{Input: []string{"a"}}, Output: "out"}))
 	_, err := p.results().Write(nil)
 	require.True(t, errors.Is(err, fs.ErrClosed), "a job that is resumed does not lose them either")
 }

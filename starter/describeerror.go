@@ -97,7 +97,7 @@ func feedInFlags(err error) string {
 }
 
 // fieldReference is how the problem of a *job.FieldError names other fields.
-var fieldReference = regexp.MustCompile(`\b(Spec|Stage)\.[A-Z][A-Za-z]*`)
+var fieldReference = regexp.MustCompile(`\b(Spec|Stage|Files|Feed|Loop)\.[A-Z][A-Za-z]*`)
 
 // flagNames are the flags, or keys of a job file, that are not made from their fields' names.
 var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast"}

@@ -16,14 +16,14 @@ import (
 
 func TestDescribeError(t *testing.T) {
 	t.Parallel()
-	spec := job.Spec{Name: "nightly", Pool: "p", Input: []string{"in.txt"}, Output: "out.txt", BatchItems: -1, CallTimeout: -2}
+	spec := job.Spec{Name: "nightly", Pool: "p", Files: &job.Files{Input: []string{"in.txt"}}, Output: "out.txt", BatchItems: -1, CallTimeout: -2}
 	err := fmt.Errorf("job spec: %w", spec.WithDefaults().Validate())
 	require.Equal(t, "job spec: batch-items -1: use 0 to 10000000\ncall-timeout -2ns: use 1ms to 87600h0m0s", describeError(err))
 
-	spec = job.Spec{Name: "probe", Pool: "p", Source: job.SourceClock, BatchTimeout: time.Hour, MaxFailed: "3"}
+	spec = job.Spec{Name: "probe", Pool: "p", Loop: &job.Loop{}, BatchTimeout: time.Hour, MaxFailed: "3"}
 	require.Equal(t, "batch-timeout is not for loops: call-timeout limits a tick\n"+
 		"max-failed is not for loops: on-error says whether it continues after a failed tick", describeError(spec.WithDefaults().Validate()))
-	spec = job.Spec{Name: "a", Input: []string{"in.txt"}, Output: "out.txt", Stages: []job.Stage{{Name: "a", Pool: "a", KeepErrors: true}, {Name: "b", Pool: "b", Switch: ".kind"}}}
+	spec = job.Spec{Name: "a", Files: &job.Files{Input: []string{"in.txt"}}, Output: "out.txt", Stages: []job.Stage{{Name: "a", Pool: "a", KeepErrors: true}, {Name: "b", Pool: "b", Switch: ".kind"}}}
 	require.Equal(t, "stage 1: fail-fast is for ensembles: leave it out\nstage 2: pool excludes switch: use one of them", describeError(spec.WithDefaults().Validate()))
 	err = worker.Exec("cat").Check(worker.Options{Slots: 3, CPUs: [][]int{{0}, {0}}, KillAfter: time.Minute})
 	require.Equal(t, "worker options: cpus has 2 lists for 3 slots: give one for all, or one for each slot\nkill-after 1m0s: use more than 0s, up to 15s", describeError(err))

@@ -136,7 +136,7 @@ func (g *grower) graph() []job.Stage {
 	for {
 		g.names, g.pools = 0, map[string]string{}
 		all := g.sequence(0)
-		spec := job.Spec{Name: "n", Input: []string{"i"}, Output: "o", Stages: all}.WithDefaults()
+		spec := job.Spec{Name: "n", Files: &job.Files{Input: []string{"i"}}, Output: "o", Stages: all}.WithDefaults()
 		if spec.Validate() == nil {
 			return all
 		}

@@ -13,49 +13,66 @@ import (
 // feedFlags are the flags that make a job a feed.
 type feedFlags struct {
 	feed          bool
+	spec          job.Feed
 	capacityBytes sizeFlag
 }
 
-// feedFlagNames are the flags that only `start` offers.
-var feedFlagNames = []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}
+// sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
+var sourceFlags = map[string][]string{
+	job.SourceFiles: {"delimiter", "quote", "max-input", "flush"},
+	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
+}
 
-func (o *feedFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
+func (o *feedFlags) addFlags(fs *pflag.FlagSet) {
 	o.capacityBytes = limits.DefaultCapacityBytes
 	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint put' or 'stint call', until 'stint close'")
-	fs.IntVar(&s.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
+	fs.IntVar(&o.spec.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
 	fs.Var(&o.capacityBytes, "capacity-bytes", "of a feed: their bytes, up to 64MiB")
-	fs.DurationVar(&s.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
-	fs.DurationVar(&s.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
+	fs.DurationVar(&o.spec.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
+	fs.DurationVar(&o.spec.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
 }
 
 // hide takes the flags out of the help of a command that runs no feeds. A job file may have them.
 func (o *feedFlags) hide(fs *pflag.FlagSet) {
-	for _, name := range feedFlagNames {
+	for _, name := range append([]string{"feed"}, sourceFlags[job.SourceFeed]...) {
 		fs.Lookup(name).Hidden = true
 	}
 }
 
-// complete sets the fields of a feed. For other jobs it keeps only what was given, which Validate refuses.
-func (o *feedFlags) complete(fs *pflag.FlagSet, s *job.Spec) {
-	s.CapacityBytes = int64(o.capacityBytes)
-	if o.feed {
-		s.Source = job.SourceFeed
-		if !fs.Changed("format") {
-			s.Format = "" // a feed's own default
+// setSource says in the spec where the items come from, and refuses what is for jobs of another source.
+func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) error {
+	switch {
+	case o.loop.loop:
+		if err := o.loop.complete(fs, s); err != nil {
+			return err
 		}
-		return
+	case o.feed.feed:
+		feed := o.feed.spec
+		feed.CapacityBytes = int64(o.feed.capacityBytes)
+		s.Feed = &feed
+	default:
+		files := o.files
+		files.Input, files.MaxInput = slices.Clone(inputs), int64(o.maxInput)
+		s.Files = &files
 	}
-	s.Source = job.SourceFiles
-	if !fs.Changed("capacity") {
-		s.Capacity = 0
+	if s.Files == nil && len(inputs) > 0 {
+		return usageError("input %s: the items of a %s come from elsewhere: leave it out", inputs[0], wordsOf[s.Source()])
 	}
-	if !fs.Changed("capacity-bytes") {
-		s.CapacityBytes = 0
+	if s.Files == nil && !fs.Changed("format") {
+		s.Format = "" // a default of its own
 	}
-	if !fs.Changed("keep") {
-		s.Keep = 0
+	for source, names := range sourceFlags {
+		for _, name := range names {
+			if source != s.Source() && fs.Changed(name) {
+				return usageError("%s is for %ss only: leave it out, or make the job one", name, wordsOf[source])
+			}
+		}
 	}
+	return nil
 }
+
+// wordsOf are what a job of a source is called.
+var wordsOf = map[string]string{job.SourceFiles: "job of file", job.SourceFeed: "feed", job.SourceClock: "loop"}
 
 // refuse is the error of a command that runs no feeds, if the job is one.
 func (o *feedFlags) refuse(p *Program, why string) error {

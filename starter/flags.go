@@ -93,6 +93,7 @@ func (c *concurrencyFlag) Set(text string) error {
 type jobOptions struct {
 	file       string
 	spec       job.Spec
+	files      job.Files
 	maxItem    sizeFlag
 	maxInput   sizeFlag
 	batchBytes sizeFlag
@@ -111,8 +112,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, json, csv, tsv or text")
-	fs.StringVar(&s.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
-	fs.StringVar(&s.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
+	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
+	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results (.csv, .tsv: as a table), or directory or bucket prefix (ending in /) for parts")
 	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output named .csv or .tsv gets, in this order (default: all)")
 	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", limits.MaxSplitFiles))
@@ -122,7 +123,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
 	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
 	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
-	fs.DurationVar(&s.Flush, "flush", limits.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
+	fs.DurationVar(&o.files.Flush, "flush", limits.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
 	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
@@ -144,7 +145,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringSliceVar(&s.Shutdown, "shutdown", p.Options.Shutdown, "`HOOKS` to run when a stop is requested")
 	fs.StringSliceVar(&s.Cleanup, "cleanup", p.Options.Cleanup, "`HOOKS` to run when everything has ended")
 	fs.BoolVar(&o.fresh, "fresh", false, "start anew if a job of the name exists")
-	o.feed.addFlags(fs, s)
+	o.feed.addFlags(fs)
 }
 
 // zeroDefault, as the default of a flag, keeps help from showing one: the text says it better.
@@ -173,14 +174,12 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 		}
 	}
 	s := o.spec
-	s.Input = inputs
-	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
+	s.MaxItem, s.BatchBytes = int64(o.maxItem), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
 		s.CleanStop = []string{limits.NoCleanStop}
 	}
-	o.feed.complete(cmd.Flags(), &s)
-	if err := o.loop.complete(cmd.Flags(), &s); err != nil {
+	if err := o.setSource(cmd.Flags(), &s, inputs); err != nil {
 		return job.Spec{}, err
 	}
 	return o.absolute(s, dir)
@@ -220,13 +219,12 @@ func noneIfZero(d time.Duration) time.Duration {
 
 // absolute makes the paths of the spec independent of the working directory.
 func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
-	s.Input = slices.Clone(s.Input)
 	if s.Output == "-" {
 		s.Output = ""
 	}
 	locations := []*string{&s.Output, &s.Errors, &s.Dropped, &s.Report}
-	for i := range s.Input {
-		locations = append(locations, &s.Input[i])
+	for i := range s.Inputs() {
+		locations = append(locations, &s.Files.Input[i])
 	}
 	if err := store.MakeAbsolute(dir, locations...); err != nil {
 		return s, usageError("%w", err)

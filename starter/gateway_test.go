@@ -45,7 +45,7 @@ func (b *box) gateway(args ...string) *doors {
 // feed starts a feed.
 func (d *doors) feed(name, pool string, change func(*job.Spec)) *jobs.Run {
 	d.t.Helper()
-	spec := job.Spec{Name: name, Pool: pool, Source: job.SourceFeed, Output: d.path(name + ".jsonl")}
+	spec := job.Spec{Name: name, Pool: pool, Feed: &job.Feed{}, Output: d.path(name + ".jsonl")}
 	if change != nil {
 		change(&spec)
 	}
@@ -165,7 +165,7 @@ func TestGateway_FullAndLeft(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := b.gateway()
-	d.feed("slow", "gated", func(s *job.Spec) { s.Capacity = 4 })
+	d.feed("slow", "gated", func(s *job.Spec) { s.Feed.Capacity = 4 })
 	d.refuses(http.StatusServiceUnavailable, "UnservedError", "/v1/feeds/slow/call?timeout=10s", oneValue, "1")
 	b.worker("gated", "--exec", b.gated(), "--slots", "1")
 	status, text, _ := d.ask("/v1/feeds/slow/put", inLines, ints(4-d.state("slow").Backlog))

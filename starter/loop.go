@@ -13,9 +13,8 @@ import (
 
 // loopFlags are the flags that make a job a loop.
 type loopFlags struct {
-	loop  bool
-	every time.Duration
-	slots int
+	loop bool
+	spec job.Loop
 }
 
 // loopFlag makes a job a loop. Only the command `loop` has it, and sets it.
@@ -28,28 +27,23 @@ var notForLoops = []string{
 	"feed", "capacity", "capacity-bytes", "batch-wait", "keep",
 }
 
-func (o *loopFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
+func (o *loopFlags) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.loop, loopFlag, false, "run ticks of a clock")
-	fs.DurationVar(&o.every, "every", 0, "the interval, 1ms or more (default: back to back)")
-	fs.IntVar(&o.slots, "slots", 1, "how many slots of the pool it runs in, 1 to 200, each with ticks of its own")
-	fs.StringVar(&s.CatchUp, "catch-up", "", "what becomes of ticks that are due while an earlier one runs: `all|skip`, made up afterwards or left out (default: all)")
+	fs.DurationVar(&o.spec.Every, "every", 0, "the interval, 1ms or more (default: back to back)")
+	fs.IntVar(&o.spec.Slots, "slots", 1, "how many slots of the pool it runs in, 1 to 200, each with ticks of its own")
+	fs.StringVar(&o.spec.CatchUp, "catch-up", "", "what becomes of ticks that are due while an earlier one runs: `all|skip`, made up afterwards or left out (default: all)")
 }
 
 // complete sets what a loop has.
 func (o *loopFlags) complete(fs *pflag.FlagSet, s *job.Spec) error {
-	if !o.loop {
-		return nil
+	if fs.Changed("every") && o.spec.Every <= 0 {
+		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.spec.Every)
 	}
-	if fs.Changed("every") && o.every <= 0 {
-		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
+	if o.spec.Slots < 1 {
+		return usageError("--slots %d: use 1 to %d", o.spec.Slots, limits.MaxSlots)
 	}
-	if o.slots < 1 {
-		return usageError("--slots %d: use 1 to %d", o.slots, limits.MaxSlots)
-	}
-	s.Source, s.Every, s.Slots = job.SourceClock, o.every, o.slots
-	if !fs.Changed("format") {
-		s.Format = ""
-	}
+	loop := o.spec
+	s.Loop = &loop
 	if !fs.Changed("on-error") {
 		s.OnError = "" // a loop's own default
 	}
@@ -97,7 +91,7 @@ time in which it was stopped are not made up.`,
 	}
 	fs := cmd.Flags()
 	o.job.addFlags(fs, p)
-	o.job.loop.addFlags(fs, &o.job.spec)
+	o.job.loop.addFlags(fs)
 	o.job.loop.loop = true
 	for _, name := range notForLoops {
 		fs.Lookup(name).Hidden = true

@@ -251,12 +251,12 @@ func (s *site) started(spec job.Spec) *jobs.Run {
 
 func (s *site) makeJob(name string) {
 	s.running = append(s.running, name)
-	s.started(job.Spec{Name: name, Input: []string{s.path("in.txt")}, Output: s.path(name + ".out"), Format: "text", Grace: time.Millisecond})
+	s.started(job.Spec{Name: name, Files: &job.Files{Input: []string{s.path("in.txt")}}, Output: s.path(name + ".out"), Format: "text", Grace: time.Millisecond})
 }
 
 func (s *site) makeFeed(name string) {
 	s.running = append(s.running, name, wire.LegID(name, 1))
-	s.started(job.Spec{Name: name, Source: job.SourceFeed, Output: s.path(name + ".out")})
+	s.started(job.Spec{Name: name, Feed: &job.Feed{}, Output: s.path(name + ".out")})
 	if s.worker == nil {
 		return
 	}
@@ -267,7 +267,7 @@ func (s *site) makeFeed(name string) {
 }
 
 func (s *site) makeStopped(name string) {
-	run := s.started(job.Spec{Name: name, Input: []string{s.path("in.txt")}, Output: s.path(name + ".out"), Format: "text"})
+	run := s.started(job.Spec{Name: name, Files: &job.Files{Input: []string{s.path("in.txt")}}, Output: s.path(name + ".out"), Format: "text"})
 	require.NoError(s.t, run.Stop(s.t.Context(), job.Stop{Grace: "1ms"}))
 	report, err := run.Wait(s.t.Context())
 	require.NoError(s.t, err)
@@ -276,7 +276,7 @@ func (s *site) makeStopped(name string) {
 
 func (s *site) makeFaulty(name string) {
 	run := s.started(job.Spec{
-		Name: name, Input: []string{s.path("bad.txt")}, Output: s.path(name + ".out"), Format: "text",
+		Name: name, Files: &job.Files{Input: []string{s.path("bad.txt")}}, Output: s.path(name + ".out"), Format: "text",
 		Attempts: 1,
 	})
 	report, err := run.Wait(s.t.Context())
@@ -285,17 +285,17 @@ func (s *site) makeFaulty(name string) {
 }
 
 func (s *site) makeEnded(name string) {
-	s.started(job.Spec{Name: name, Input: []string{s.path("in.txt")}, Output: s.path(name + ".out"), Format: "text"})
+	s.started(job.Spec{Name: name, Files: &job.Files{Input: []string{s.path("in.txt")}}, Output: s.path(name + ".out"), Format: "text"})
 	require.NoError(s.t, s.jobs.Get(name).Terminate(s.t.Context(), ""))
 }
 
 func (s *site) makeEndedLoop(name string) {
-	s.started(job.Spec{Name: name, Source: job.SourceClock, Every: time.Hour, Slots: 1})
+	s.started(job.Spec{Name: name, Loop: &job.Loop{Every: time.Hour, Slots: 1}})
 	require.NoError(s.t, s.jobs.Get(name).Terminate(s.t.Context(), ""))
 }
 
 func (s *site) makeSchedule(name string) {
-	require.NoError(s.t, s.jobs.Schedule(s.t.Context(), job.Spec{Name: name, Pool: "p", Input: []string{s.path("in.txt")}, Output: s.path(name + ".out")},
+	require.NoError(s.t, s.jobs.Schedule(s.t.Context(), job.Spec{Name: name, Pool: "p", Files: &job.Files{Input: []string{s.path("in.txt")}}, Output: s.path(name + ".out")},
 		job.ScheduleOptions{Cron: []string{"@yearly"}}))
 }
 

@@ -143,7 +143,7 @@ func (o *planOptions) predict(ctx context.Context, p *Program, spec job.Spec) er
 		return usageError("--sample %d: use 1 or more, at least 100 for a useful prediction", o.sample)
 	case o.workers < 1:
 		return usageError("--workers %d: use 1 or more", o.workers)
-	case slices.Contains(spec.Input, "-"):
+	case slices.Contains(spec.Inputs(), "-"):
 		return usageError("a sample is read after the items have been counted, and the standard input can be read only once: name a file")
 	}
 	t, err := o.trySample(ctx, p, spec)

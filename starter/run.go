@@ -90,8 +90,8 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {
 		return err
 	}
-	if len(spec.Input) == 0 && given(p.Stdin) {
-		spec.Input = []string{job.StandardInput}
+	if len(spec.Inputs()) == 0 && given(p.Stdin) {
+		spec.Files.Input = []string{job.StandardInput}
 	}
 	if err := p.checkStandard(spec); err != nil {
 		return err
@@ -148,18 +148,18 @@ func given(stdin io.Reader) bool {
 // of the same state never reach this one's handler.
 func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 	if spec.Name == "" {
-		identity := slices.Concat([]string{p.Dir}, spec.Input, []string{"\x00", spec.Output, does, spec.Format})
+		identity := slices.Concat([]string{p.Dir}, spec.Inputs(), []string{"\x00", spec.Output, does, spec.Format})
 		if spec.Flatten {
 			identity = append(identity, "flatten")
 		}
 		if spec.Split != "" {
 			identity = append(identity, "split", spec.SplitField())
 		}
-		if spec.Delimiter != "" {
-			identity = append(identity, spec.Delimiter)
+		if spec.Files.Delimiter != "" {
+			identity = append(identity, spec.Files.Delimiter)
 		}
-		if spec.Quote != "" {
-			identity = append(identity, "quote", spec.Quote)
+		if spec.Files.Quote != "" {
+			identity = append(identity, "quote", spec.Files.Quote)
 		}
 		sum := sha256.Sum256([]byte(strings.Join(identity, "\x00")))
 		spec.Name = "run-" + hex.EncodeToString(sum[:5])
@@ -310,11 +310,11 @@ func (r *running) whatNext(report job.Report) {
 		r.noteHidden()
 	case report.State == job.Failed && report.Error != nil && report.Error.Type == job.ErrorFenced:
 		fmt.Fprintln(r.p.Stderr, "  the same command starts it afresh")
-	case (report.State == job.Stopped || report.State == job.Failed) && slices.Contains(r.spec.Input, job.StandardInput) && !report.PlanDone:
+	case (report.State == job.Stopped || report.State == job.Failed) && slices.Contains(r.spec.Inputs(), job.StandardInput) && !report.PlanDone:
 		fmt.Fprintln(r.p.Stderr, "  the same command starts afresh, because the standard input had not been read to its end")
 	case report.State == job.Stopped || report.State == job.Failed:
 		fmt.Fprintln(r.p.Stderr, "  the same command continues from here")
-		if r.spec.Input == nil || !slices.Contains(r.spec.Input, "-") {
+		if !slices.Contains(r.spec.Inputs(), "-") {
 			fmt.Fprintf(r.p.Stderr, "  and so does: %s\n", r.again("resume"))
 			r.noteHidden()
 		}

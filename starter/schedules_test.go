@@ -265,7 +265,7 @@ func TestSchedule_Usage(t *testing.T) {
 func TestSchedule_CronIsWhatTheServerTakes(t *testing.T) {
 	t.Parallel()
 	_, s := scheduling(t)
-	spec := job.Spec{Name: "n", Pool: "p", Input: []string{"in.txt"}, Output: "out-{time}.txt"}.WithDefaults()
+	spec := job.Spec{Name: "n", Pool: "p", Files: &job.Files{Input: []string{"in.txt"}}, Output: "out-{time}.txt"}.WithDefaults()
 	for i, expression := range []string{
 		"0 3 * * *", "*/15 9-17 * * MON-FRI", "0 0 1,15 jan-mar/2 *", "0 0 * * 0-7", "0 0 * * 7", "0 0 * * thu", "0 0 * september *",
 		"1/5 * * * *", "0 0 1 1 * 2030", "30 0 0 1 1 * 2030-2040/2", "  0   3 * * *  ", "0 3 * * * # nightly",

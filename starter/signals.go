@@ -34,7 +34,7 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 		return
 	case s := <-r.p.Signals:
 		grace := "their grace period"
-		if len(r.spec.Input) > 0 {
+		if len(r.spec.Inputs()) > 0 {
 			grace = max(0, r.spec.WithDefaults().Grace).String()
 		}
 		r.show.note("stopping (%v): running calls get %v; once more to end at once. %s", s, grace, r.later())
@@ -48,7 +48,7 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 
 // later says what the same command does after an interruption.
 func (r *running) later() string {
-	if slices.Contains(r.spec.Input, job.StandardInput) {
+	if slices.Contains(r.spec.Inputs(), job.StandardInput) {
 		return "The same command continues later if the standard input has been read to its end by then, and starts afresh otherwise."
 	}
 	return "The same command continues later."

@@ -20,15 +20,15 @@ const (
 
 // lookedAt says what a job with this spec looks at before it has planned its first item.
 func lookedAt(spec job.Spec) string {
-	if slices.Contains(spec.Input, job.StandardInput) {
+	if slices.Contains(spec.Inputs(), job.StandardInput) {
 		return "nothing has come on the standard input yet"
 	}
-	places := slices.Concat(spec.Input, []string{spec.Output, spec.Errors, spec.Dropped, spec.Report})
+	places := slices.Concat(spec.Inputs(), []string{spec.Output, spec.Errors, spec.Dropped, spec.Report})
 	local := func(place string) bool { return !strings.Contains(place, "://") }
 	if slices.ContainsFunc(places, func(place string) bool { return place != "" && !local(place) }) {
 		places = slices.DeleteFunc(places, local) // it is not files that are waited for
 	} else {
-		places = spec.Input
+		places = spec.Inputs()
 	}
 	names := slices.Clone(places[:min(len(places), namedPlaces)])
 	if len(places) > namedPlaces {

@@ -13,9 +13,9 @@ import (
 func TestR15_WhatIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for want, spec := range map[string]job.Spec{
-		"nothing is planned yet: still looking at s3://b/in, s3://b/out": {Input: []string{"/x", "s3://b/in"}, Output: "s3://b/out", Errors: "/errors"},
-		"nothing is planned yet: still looking at /a, /b, /c, …":         {Input: []string{"/a", "/b", "/c", "/d"}, Output: "/out"},
-		"nothing has come on the standard input yet":                     {Input: []string{"-"}, Output: "s3://b/out"},
+		"nothing is planned yet: still looking at s3://b/in, s3://b/out": {Files: &job.Files{Input: []string{"/x", "s3://b/in"}}, Output: "s3://b/out", Errors: "/errors"},
+		"nothing is planned yet: still looking at /a, /b, /c, …":         {Files: &job.Files{Input: []string{"/a", "/b", "/c", "/d"}}, Output: "/out"},
+		"nothing has come on the standard input yet":                     {Files: &job.Files{Input: []string{"-"}}, Output: "s3://b/out"},
 	} {
 		require.Equal(t, want, lookedAt(spec))
 	}

@@ -78,7 +78,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
 		return err
 	}
-	if slices.Contains(spec.Input, "-") {
+	if slices.Contains(spec.Inputs(), "-") {
 		return usageError("a job on a cluster cannot read this process's standard input: name a file that the workers can read, or use '%s run'", p.name())
 	}
 	if spec.Pool == "" && len(spec.Stages) == 0 {
@@ -108,7 +108,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 		if err != nil {
 			return err
 		}
-		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || spec.Source != job.SourceClock {
+		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || !o.job.loop.loop {
 			return err
 		}
 		if len(spec.Init) > 0 { // its slots begin when these hooks have ended, however long they take

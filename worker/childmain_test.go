@@ -160,7 +160,7 @@ func TestChildMain_ServesASlot(t *testing.T) {
 	input, output := filepath.Join(t.TempDir(), "in.txt"), filepath.Join(t.TempDir(), "out.txt")
 	require.NoError(t, os.WriteFile(input, []byte("a\nexit\nb\n"), 0o600))
 	run, err := jobs.NewClient(c).Start(t.Context(), job.Spec{
-		Name: "job", Pool: "pool", Input: []string{input}, Output: output, Attempts: 1, Backoff: 1e6,
+		Name: "job", Pool: "pool", Files: &job.Files{Input: []string{input}}, Output: output, Attempts: 1, Backoff: 1e6,
 	})
 	require.NoError(t, err)
 	report, err := run.Wait(t.Context())

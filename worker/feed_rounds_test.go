@@ -86,7 +86,7 @@ func TestFeed_RoundsOfRefusals(t *testing.T) {
 		defer w.enter(item)()
 		return "did " + item, nil
 	}), worker.Options{Slots: 2})
-	f := c.startFeed(func(s *job.Spec) { s.Capacity = 20 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.Capacity = 20 })
 	feed := newFeed[string, string](c)
 	var all []string
 	var refusals atomic.Int64
@@ -145,7 +145,7 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 		<-release
 		return item, nil
 	}), worker.Options{Slots: 1})
-	f := c.startFeed(func(s *job.Spec) { s.Capacity = 4 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.Capacity = 4 })
 	feed := newFeed[string, string](c)
 	accepted := []string{"accepted-1", "accepted-2", "accepted-3"}
 	require.NoError(t, feed.PutWait(t.Context(), patience, accepted...))
@@ -192,7 +192,7 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 		<-*gate.Load()
 		return item, nil
 	}), worker.Options{Slots: 2})
-	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.BatchItems = 8, 1 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.Capacity, s.BatchItems = 8, 1 })
 	feed := newFeed[string, string](c)
 	awaitIdle(t, feed) // it takes items
 	// unscheduled is how long a caller may not run between its deadline being set and its call, from which it counts.
@@ -276,7 +276,7 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 		return "did " + item, nil
 	}), worker.Options{Slots: 3})
 	const capacity = 24
-	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.BatchItems = capacity, 2 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.Capacity, s.BatchItems = capacity, 2 })
 	feed := newFeed[string, string](c)
 	var all sync.WaitGroup
 	stream := func(name string, window int) {

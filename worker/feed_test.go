@@ -40,7 +40,7 @@ type feed struct {
 // startFeed starts a feed.
 func (c *cluster) startFeed(change func(*job.Spec)) *feed {
 	c.t.Helper()
-	spec := job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
+	spec := job.Spec{Name: "job", Pool: "pool", Feed: &job.Feed{}, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
 	if change != nil {
 		change(&spec)
 	}
@@ -371,7 +371,7 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 	c := setup(t)
 	gate := make(chan struct{})
 	c.serve(worker.Each(func(ctx context.Context, s string) (int, error) { return len(s), pass(ctx, gate) }), worker.Options{Slots: 1})
-	f := c.startFeed(func(s *job.Spec) { s.CapacityBytes, s.Expiry, s.BatchItems = 16<<20, 2*time.Second, 1 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.CapacityBytes, s.Expiry, s.BatchItems = 16<<20, 2*time.Second, 1 })
 	large, _ := json.Marshal(strings.Repeat("x", 100_000))
 	for range 4 {
 		f.put(large, large, large, large, large, large, large, large, large)
@@ -583,7 +583,7 @@ func TestFeed_BadInput(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	f := c.startFeed(func(s *job.Spec) { s.Capacity, s.CapacityBytes = 4, 1<<20 })
+	f := c.startFeed(func(s *job.Spec) { s.Feed.Capacity, s.Feed.CapacityBytes = 4, 1<<20 })
 	feed := open("job")
 	require.NoError(t, feed.PutWait(ctx, patience, 1, 2))
 
@@ -610,7 +610,7 @@ func TestFeed_BadInput(t *testing.T) {
 		}
 	})
 	t.Run("two feeds of one name", func(t *testing.T) { //nolint:paralleltest // one after the other
-		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Source: job.SourceFeed, Output: filepath.Join(c.dir, "other")})
+		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Feed: &job.Feed{}, Output: filepath.Join(c.dir, "other")})
 		require.ErrorAs(t, err, new(*jobs.ExistsError))
 	})
 	t.Run("a reset during a reset", func(t *testing.T) { //nolint:paralleltest // one after the other

@@ -193,7 +193,7 @@ func (f *fixture) flowOf(name, content string) outcome {
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
 	f.runs++
 	output := filepath.Join(f.dir, "out"+strconv.Itoa(f.runs))
-	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: output, BatchItems: f.batch, Flatten: f.flatten}.WithDefaults()
+	spec := job.Spec{Name: "job", Pool: "pool", Files: &job.Files{Input: []string{path}}, Output: output, BatchItems: f.batch, Flatten: f.flatten}.WithDefaults()
 	return f.flow(f.acts, spec)
 }
 
@@ -273,7 +273,7 @@ func (f *fixture) processUntil(ctx context.Context, content string) (wire.Proces
 	f.t.Helper()
 	path := filepath.Join(f.dir, "one.txt")
 	require.NoError(f.t, os.WriteFile(path, []byte(content), 0o600))
-	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(f.dir, "one"), BatchItems: 1000}.WithDefaults()
+	spec := job.Spec{Name: "job", Pool: "pool", Files: &job.Files{Input: []string{path}}, Output: filepath.Join(f.dir, "one"), BatchItems: 1000}.WithDefaults()
 	ref := wire.Ref{Job: spec.Name, Run: "one", Store: spec.Store}
 	plan, err := f.acts.Plan(f.t.Context(), wire.PlanInput{Ref: ref, Spec: spec, Batches: 10})
 	require.NoError(f.t, err)

@@ -142,7 +142,7 @@ func TestFeed_S17_StoppedWhileNoWorkerIsAlive(t *testing.T) {
 	c := setup(t)
 	begun := make(chan struct{}, 1)
 	first := c.serve(untilStopped[json.RawMessage](begun), worker.Options{Slots: 1})
-	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Window, s.Capacity = 1, 30, 100 })
+	f := c.startFeed(func(s *job.Spec) { s.BatchItems, s.Window, s.Feed.Capacity = 1, 30, 100 })
 	f.put(values(1, 60)...)
 	<-begun
 	require.Eventually(t, func() bool {

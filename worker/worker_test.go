@@ -99,7 +99,7 @@ func (c *cluster) start(name, content string, change func(*job.Spec)) (*jobs.Run
 	c.t.Helper()
 	path := filepath.Join(c.dir, name)
 	require.NoError(c.t, os.WriteFile(path, []byte(content), 0o600))
-	spec := job.Spec{Name: "job", Pool: "pool", Input: []string{path}, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
+	spec := job.Spec{Name: "job", Pool: "pool", Files: &job.Files{Input: []string{path}}, Output: filepath.Join(c.dir, "out"), Backoff: time.Millisecond}
 	if change != nil {
 		change(&spec)
 	}

@@ -43,7 +43,7 @@ func TestD54_RepeatedTicksOfASlotThatWasCutOff(t *testing.T) {
 	var cut atomic.Bool
 	l := s.newLoop(t, "loop-cut-off", 0)
 	l.via = s.cutOff(t, &cut)
-	l.spec.Slots, l.spec.Every, l.spec.Expiry = 1, 20*time.Millisecond, time.Second
+	l.spec.Loop.Slots, l.spec.Loop.Every, l.spec.Expiry = 1, 20*time.Millisecond, time.Second
 	t.Cleanup(l.worker(2))
 	l.start(jobs.StartOptions{})
 	l.await(10)

@@ -43,7 +43,7 @@
 // The window is at most 10,000 over all legs. It needs 17 legs, each with its page of 600 batches in flight; up to 24 are
 // open, so that some can drain. No more are opened than the places need: with a window of 64 there is one, and another
 // one while it drains. The spec is a part of what a job carries, and of every
-// Plan's and leg's input: it takes at most 512 KiB as JSON, the names in Spec.Input 448 KiB. A directory, a prefix
+// Plan's and leg's input: it takes at most 512 KiB as JSON, the names of its inputs 448 KiB. A directory, a prefix
 // or a pattern stands for any number of inputs.
 //
 // These are the usual sizes. TestLargest_OfJobs has the largest: the input of a leg that continues as new with 600 tasks,

@@ -206,7 +206,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 	t.Cleanup(stop)
 	dir := t.TempDir()
 	run, err := s.client.Start(t.Context(), job.Spec{
-		Name: "feed-segments", Pool: "feeding", Source: job.SourceFeed, Output: filepath.Join(dir, "out"), Capacity: capacity, Backoff: time.Millisecond,
+		Name: "feed-segments", Pool: "feeding", Feed: &job.Feed{Capacity: capacity}, Output: filepath.Join(dir, "out"), Backoff: time.Millisecond,
 	})
 	require.NoError(t, err)
 	newCaller := func(name string) *caller {
@@ -284,7 +284,7 @@ func TestFeed_F11_Segments(t *testing.T) {
 func (s *server) newFeed(t *testing.T, name string) (*theJob, *jobs.Feed[string, string]) {
 	t.Helper()
 	j := s.newJob(t, name, 1, "")
-	j.spec.Source, j.spec.Input, j.spec.BatchItems = job.SourceFeed, nil, 0
+	j.spec.Feed, j.spec.Files, j.spec.BatchItems = &job.Feed{}, nil, 0
 	feed := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	return j, feed
@@ -376,7 +376,7 @@ func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) 
 func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	s := setup(t)
 	j, _ := s.newFeed(t, "feed-crowd")
-	j.spec.CapacityBytes = 32 << 20
+	j.spec.Feed.CapacityBytes = 32 << 20
 	j.on(func(_ context.Context, text string) (string, error) { return fmt.Sprint(len(text), text[:3]), nil })
 	j.start(jobs.StartOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // clients alone give up after one, and the machine may be busy

@@ -49,7 +49,7 @@ type feedWorld struct {
 func setupFeed(t *testing.T, change func(*job.Spec)) *feedWorld {
 	t.Helper()
 	w := &feedWorld{t: t, takes: 20 * time.Millisecond, answers: map[string]wire.Exchanged{}, refused: map[string]string{}, ended: map[string]time.Duration{}}
-	w.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
+	w.spec = job.Spec{Name: "risk", Pool: "risk", Feed: &job.Feed{}, Output: "out/"}.WithDefaults()
 	if change != nil {
 		change(&w.spec)
 	}
@@ -184,7 +184,7 @@ func TestFeedLeg_B3_Sizes(t *testing.T) {
 	for _, wait := range []time.Duration{0, 200 * time.Millisecond} {
 		t.Run(wait.String(), func(t *testing.T) {
 			t.Parallel()
-			w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 10, wait })
+			w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 10, wait })
 			w.put(time.Millisecond, "put", 0, 25)
 			w.close(10 * time.Second)
 			r := w.run()
@@ -202,7 +202,7 @@ func TestFeedLeg_B3_Sizes(t *testing.T) {
 func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{true, false} {
-		w := setupFeed(t, func(s *job.Spec) { s.Capacity, s.BatchItems = 1000, 1000 })
+		w := setupFeed(t, func(s *job.Spec) { s.Feed.Capacity, s.BatchItems = 1000, 1000 })
 		w.grows = 4
 		items := make([]json.RawMessage, 250)
 		for i := range items {
@@ -227,7 +227,7 @@ func TestFeedLeg_WantedResultsStaySmall(t *testing.T) {
 func TestFeedLeg_LargeHistory(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{true, false} {
-		w := setupFeed(t, func(s *job.Spec) { s.Capacity, s.BatchItems = 1000, 1000 })
+		w := setupFeed(t, func(s *job.Spec) { s.Feed.Capacity, s.BatchItems = 1000, 1000 })
 		items := make([]json.RawMessage, 120)
 		for i := range items {
 			items[i] = bytes.Repeat([]byte("7"), 1<<10)
@@ -252,7 +252,7 @@ func TestFeedLeg_LargeHistory(t *testing.T) {
 // B2: a batch waits from its first item on, and no longer.
 func TestFeedLeg_B2_Wait(t *testing.T) {
 	t.Parallel()
-	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Second })
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 100, time.Second })
 	for n := range 20 {
 		w.put(time.Duration(1+300*n)*time.Millisecond, fmt.Sprint("put", n), n, 1)
 	}
@@ -269,7 +269,7 @@ func TestFeedLeg_B2_Wait(t *testing.T) {
 // B2: a lone item leaves after the wait; a full batch at once; without a wait, what has gathered.
 func TestFeedLeg_B2_LoneFullAndNone(t *testing.T) {
 	t.Parallel()
-	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 4, 500*time.Millisecond })
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 4, 500*time.Millisecond })
 	w.put(time.Second, "lone", 0, 1)
 	w.put(3*time.Second, "full", 1, 4)
 	w.put(5*time.Second, "part", 5, 2)
@@ -294,14 +294,14 @@ func TestFeedLeg_B2_LoneFullAndNone(t *testing.T) {
 // B3, S11: a partial batch is executed when the feed is closed; a stop leaves it to whoever continues.
 func TestFeedLeg_PartialBatch(t *testing.T) {
 	t.Parallel()
-	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
+	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 100, time.Hour })
 	w.put(time.Second, "put", 0, 3)
 	w.close(2 * time.Second)
 	r := w.run()
 	require.Equal(t, []int{3}, w.sizes())
 	require.Zero(t, r.Left)
 
-	w = setupFeed(t, func(s *job.Spec) { s.BatchItems, s.BatchWait = 100, time.Hour })
+	w = setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 100, time.Hour })
 	w.put(time.Second, "put", 0, 3)
 	w.env.RegisterDelayedCallback(func() {
 		w.env.SignalWorkflow(wire.SignalHalt, wire.StopNotice{Deadline: w.env.Now().Add(time.Minute)})

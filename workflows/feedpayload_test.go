@@ -241,7 +241,7 @@ func newFeedOf(t *testing.T, batch int64, all []job.Stage) *anyFeed {
 	f.feedWorld = setupFeed(t, func(s *job.Spec) {
 		s.Output = t.TempDir() + "/"
 		s.Store = s.Output
-		s.Capacity, s.CapacityBytes, s.Keep = 10_000, limits.MaxCapacityBytes, time.Hour
+		s.Feed.Capacity, s.Feed.CapacityBytes, s.Feed.Keep = 10_000, limits.MaxCapacityBytes, time.Hour
 		s.ItemAttempts, s.Attempts, s.Backoff = 1, 1, time.Millisecond
 		if s.BatchItems, s.Stages = batch, all; len(all) > 0 {
 			s.Pool = ""

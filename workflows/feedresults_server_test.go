@@ -139,7 +139,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	j, without := s.newFeed(t, "feed-notkept")
 	j.on(large)
 	j.spec.BatchItems = 1
-	j.spec.CapacityBytes = 1 << 20 // a leg keeps as many bytes of results
+	j.spec.Feed.CapacityBytes = 1 << 20 // a leg keeps as many bytes of results
 	j.start(jobs.StartOptions{})
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

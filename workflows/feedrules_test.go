@@ -37,7 +37,7 @@ type scriptedFeed struct {
 func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
 	t.Helper()
 	f := &scriptedFeed{world: setup(t, 0), heard: map[int][]int{}}
-	f.spec = job.Spec{Name: "risk", Pool: "risk", Source: job.SourceFeed, Output: "out/", Window: 1}
+	f.spec = job.Spec{Name: "risk", Pool: "risk", Feed: &job.Feed{}, Output: "out/", Window: 1}
 	if change != nil {
 		change(&f.spec)
 	}

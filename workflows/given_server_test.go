@@ -201,7 +201,7 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	s, refusal := refusing(t)
 	const name = "loop-unbegun"
 	l := s.newLoop(t, name, 0)
-	l.spec.Every, l.spec.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+"/"
+	l.spec.Loop.Every, l.spec.Loop.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+"/"
 	stop := l.worker(2)
 	l.start(jobs.StartOptions{})
 	l.await(100)

@@ -27,9 +27,9 @@ func TestJob_GivenReport(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()
 	slots := []job.LoopSlot{{Slot: 0, Next: 5, Base: at, Head: "s0", Stats: job.LoopStats{OK: 5, Late: time.Second}}, {Slot: 1, Next: 7, Skipped: 1, Base: at}}
-	feed := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
-	loop := job.Spec{Name: "nightly", Pool: "thumbs", Source: job.SourceClock, Slots: 2, Every: time.Second, Output: "out/"}.WithDefaults()
-	files := job.Spec{Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
+	feed := job.Spec{Name: "nightly", Pool: "thumbs", Feed: &job.Feed{}, Output: "out/"}.WithDefaults()
+	loop := job.Spec{Name: "nightly", Pool: "thumbs", Loop: &job.Loop{Slots: 2, Every: time.Second}, Output: "out/"}.WithDefaults()
+	files := job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}.WithDefaults()
 	redrive := &job.Redrive{Manifests: []string{"m"}, Planned: 10, Runs: []string{"run-0"}, Output: job.Output{Location: "out.jsonl"}}
 	state := func(spec job.Spec, work wire.WorkState, carried ...wire.CarriedLeg) *wire.JobState {
 		return &wire.JobState{

@@ -135,7 +135,7 @@ func runSalvaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	report := j.completes()
 	require.GreaterOrEqual(t, report.Resumed, int64(least), "the first page, and what the leg had accepted")
 	require.EqualValues(t, 400, report.OK)
-	want, err := os.ReadFile(j.spec.Input[0])
+	want, err := os.ReadFile(j.spec.Files.Input[0])
 	require.NoError(t, err)
 	require.Equal(t, string(want), j.plain(), "in input order")
 	return j, report

@@ -143,7 +143,7 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 	input := filepath.Join(dir, "in.txt")
 	require.NoError(t, os.WriteFile(input, []byte(text.String()), 0o666))
 	j := &theJob{t: t, s: s, spec: job.Spec{
-		Name: name, Pool: name, Input: []string{input}, Output: filepath.Join(dir, "out.txt"),
+		Name: name, Pool: name, Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.txt"),
 		BatchItems: 10, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
 	}}
 	dead := make(chan struct{})
@@ -456,7 +456,7 @@ func runResumed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	report := j.start(jobs.StartOptions{Resume: stopped.Manifests}).completes()
 	require.Equal(t, stopped.OK, report.Resumed, "nothing done twice that was recorded")
 	require.EqualValues(t, 400, report.OK, "nothing missed")
-	want, err := os.ReadFile(j.spec.Input[0])
+	want, err := os.ReadFile(j.spec.Files.Input[0])
 	require.NoError(t, err)
 	require.Equal(t, string(want), j.plain(), "in input order")
 	return j, report
@@ -495,7 +495,7 @@ func runRedriven(t *testing.T, s *server, name string) (*theJob, job.Report) {
 func runChanged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
 	release := j.halfWay(201)
-	file, err := os.OpenFile(j.spec.Input[0], os.O_WRONLY|os.O_APPEND, 0)
+	file, err := os.OpenFile(j.spec.Files.Input[0], os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	_, err = io.WriteString(file, "one more\n")
 	require.NoError(t, err)

@@ -53,9 +53,9 @@ func workOf(in wire.JobInput, state *wire.WorkState) coordinate.Work {
 	switch {
 	case in.Redrive != nil:
 		return redrive.New(*in.Redrive, state)
-	case in.Spec.Source == job.SourceFeed:
+	case in.Spec.Feed != nil:
 		return feed.New(state)
-	case in.Spec.Source == job.SourceClock:
+	case in.Spec.Loop != nil:
 		return loop.New(in, state)
 	}
 	return files.New(state)

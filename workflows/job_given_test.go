@@ -18,16 +18,16 @@ import (
 func TestD16_InputsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	loop := func(slots int) job.Spec {
-		s := job.Spec{Name: "ticks", Pool: "p", Source: job.SourceClock}.WithDefaults()
-		s.Slots = slots
+		s := job.Spec{Name: "ticks", Pool: "p", Loop: &job.Loop{}}.WithDefaults()
+		s.Loop.Slots = slots
 		return s
 	}
-	feed := job.Spec{Name: "risk", Pool: "p", Source: job.SourceFeed, Output: "out/"}.WithDefaults()
-	files := job.Spec{Name: "files", Pool: "p", Input: []string{"in.jsonl"}, Output: "out.jsonl"}.WithDefaults()
+	feed := job.Spec{Name: "risk", Pool: "p", Feed: &job.Feed{}, Output: "out/"}.WithDefaults()
+	files := job.Spec{Name: "files", Pool: "p", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}.WithDefaults()
 	window := files
 	window.Window = 2_000_000_000
 	full := feed
-	full.Capacity = 2_000_000_000
+	full.Feed.Capacity = 2_000_000_000
 	tasks := func(b wire.Batch) wire.LegState { return wire.LegState{Tasks: []wire.Task{{Batch: b}}} }
 	for name, start := range map[string]struct {
 		workflow any

@@ -409,7 +409,7 @@ func (l *fullest) Spec() job.Spec {
 			Store: location("s"),
 		}
 		for range inputs {
-			s.Input = append(s.Input, name)
+			s.Files.Input = append(s.Files.Input, name)
 		}
 		for i := range columns {
 			s.Columns = append(s.Columns, fmt.Sprint(i, name))
@@ -431,7 +431,7 @@ func (l *fullest) Spec() job.Spec {
 // loopSpec is the largest of a loop with so many slots.
 func (l *fullest) loopSpec(slots int) job.Spec {
 	named := func(n int) job.Spec {
-		s := job.Spec{Name: "loop", Pool: "p", Source: job.SourceClock, Slots: slots, Output: "out/"}
+		s := job.Spec{Name: "loop", Pool: "p", Loop: &job.Loop{Slots: slots}, Output: "out/"}
 		for range n {
 			s.CleanStop = append(s.CleanStop, text.Fit(l.text, 500))
 		}

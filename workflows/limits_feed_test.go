@@ -261,7 +261,7 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 // runFullLeg runs a leg that takes lists of items of 100 bytes at its full rate, and gives all results back with the answers.
 func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 	t.Helper()
-	w := setupFeed(t, func(s *job.Spec) { s.Capacity = 10 * list })
+	w := setupFeed(t, func(s *job.Spec) { s.Feed.Capacity = 10 * list })
 	a := &accountant{kind: wire.WorkflowFeedLeg}
 	w.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{a}, DeadlockDetectionTimeout: time.Minute})
 	w.in.LegState = wire.LegState{Number: 1, Window: 4}

@@ -121,7 +121,7 @@ func TestLimits_WaitingPages(t *testing.T) {
 	const pages = 600
 	w := setup(t, 0)
 	w.items = pages * w.perBatch
-	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
+	w.spec.Files.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
 	w.waits, w.pageLimit, w.planTook = true, 1, time.Second
 	l := w.account()
 	require.Equal(t, w.items, w.mustRun().OK)

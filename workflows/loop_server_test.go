@@ -40,7 +40,7 @@ func (s *server) newLoop(t *testing.T, name string, places int) *theLoop {
 	t.Helper()
 	l := &theLoop{came: make(chan struct{}, 100_000)}
 	l.theJob = &theJob{t: t, s: s, spec: job.Spec{
-		Name: name, Pool: name, Source: job.SourceClock, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
+		Name: name, Pool: name, Loop: &job.Loop{}, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
 	}}
 	if places > 0 {
 		t.Cleanup(l.worker(places))
@@ -127,7 +127,7 @@ func TestLoop_NoEventPerTick(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-events", 2)
-	l.spec.Every, l.spec.Slots = time.Millisecond, 2
+	l.spec.Loop.Every, l.spec.Loop.Slots = time.Millisecond, 2
 	l.start(jobs.StartOptions{})
 	l.await(2000)
 	report := l.stops()
@@ -152,7 +152,7 @@ func TestLoop_StopWakesAWaitingSlot(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-wakes", 1)
-	l.spec.Every = time.Hour
+	l.spec.Loop.Every = time.Hour
 	l.start(jobs.StartOptions{})
 	l.await(1)
 	began := time.Now()
@@ -167,7 +167,7 @@ func TestLoop_StoppedBeforeItsFirstTick(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-unborn", 0)
-	l.spec.Every, l.spec.Init, l.spec.Cleanup = time.Second, []string{"note"}, []string{"note"}
+	l.spec.Loop.Every, l.spec.Init, l.spec.Cleanup = time.Second, []string{"note"}, []string{"note"}
 	l.start(jobs.StartOptions{})
 	require.NoError(t, l.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	t.Cleanup(l.worker(1)) // nobody could run a hook before
@@ -210,7 +210,7 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := s.newLoop(t, name, 2)
-			l.spec.Slots, l.spec.Every = 2, 10*time.Millisecond
+			l.spec.Loop.Slots, l.spec.Loop.Every = 2, 10*time.Millisecond
 			l.body = func(_ context.Context, tick wire.Tick) error {
 				switch {
 				case tick.Slot != 1 || tick.Tick < 5:
@@ -260,7 +260,7 @@ func TestLoop_DrainedAndResumed(t *testing.T) {
 // resumedLoop is a loop with two slots, whose worker is replaced, and which is stopped and resumed.
 func resumedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l := s.newLoop(t, name, 0)
-	l.spec.Every, l.spec.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+string(filepath.Separator)
+	l.spec.Loop.Every, l.spec.Loop.Slots, l.spec.Output = 5*time.Millisecond, 2, t.TempDir()+string(filepath.Separator)
 	stop := l.worker(2)
 	l.start(jobs.StartOptions{})
 	l.await(100)
@@ -331,7 +331,7 @@ func TestLoop_ReportWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-report", 2)
-	l.spec.Every, l.spec.Slots = 20*time.Millisecond, 3
+	l.spec.Loop.Every, l.spec.Loop.Slots = 20*time.Millisecond, 3
 	l.start(jobs.StartOptions{})
 	var report job.Report
 	require.Eventually(t, func() bool {
@@ -358,7 +358,7 @@ func TestLoop_Terminated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := s.newLoop(t, name, 2)
-			l.spec.Every, l.spec.Slots, l.spec.Output = 20*time.Millisecond, 2, output
+			l.spec.Loop.Every, l.spec.Loop.Slots, l.spec.Output = 20*time.Millisecond, 2, output
 			l.start(jobs.StartOptions{})
 			var before job.Report
 			require.Eventually(t, func() bool {
@@ -428,7 +428,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-straggler", 0)
-	l.spec.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, job.None, 30*time.Second // longer than TERM and KILL may take
+	l.spec.Loop.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, job.None, 30*time.Second // longer than TERM and KILL may take
 	stop := l.worker(1)
 	l.start(jobs.StartOptions{})
 	l.await(20)
@@ -470,7 +470,7 @@ func TestLoop_ContinuesAsNew(t *testing.T) {
 // renewedLoop is a loop whose leg continues as new, because its workers drain again and again.
 func renewedLoop(t *testing.T, s *server, name string) (*theLoop, job.Report) {
 	l := s.newLoop(t, name, 0)
-	l.spec.Every = 5 * time.Millisecond
+	l.spec.Loop.Every = 5 * time.Millisecond
 	stop := l.worker(1)
 	l.start(jobs.StartOptions{})
 	first := ""

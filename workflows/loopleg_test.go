@@ -33,7 +33,7 @@ func runLoopLegEvery(t *testing.T, every time.Duration, process func(in wire.Pro
 	env.RegisterActivityWithOptions(func(in wire.ProcessInput) (wire.ProcessResult, error) { return process(in) },
 		activity.RegisterOptions{Name: string(wire.ActivityProcess)})
 	prepare(env)
-	spec := job.Spec{Name: "probe", Pool: "probe", Source: job.SourceClock, Every: every}.WithDefaults()
+	spec := job.Spec{Name: "probe", Pool: "probe", Loop: &job.Loop{Every: every}}.WithDefaults()
 	env.RegisterWorkflowWithOptions(LoopLeg, workflow.RegisterOptions{Name: wire.WorkflowLoopLeg})
 	env.ExecuteWorkflow(LoopLeg, wire.LoopLegInput{
 		Ref: wire.Ref{Job: "probe", Run: "run"}, Spec: spec, LegState: wire.LegState{Number: 1, Window: 1, Last: true},
@@ -296,7 +296,7 @@ func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 			return did(in, 1), nil
 		}, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 		require.Nil(t, result.Error)
-		report := job.Spec{Slots: 1}.LoopReport(result.Loop)
+		report := job.Spec{Loop: &job.Loop{Slots: 1}}.Loop.Report(result.Loop)
 		require.EqualValues(t, 102, report.Repeated, "late: %v", late)
 		require.EqualValues(t, 241, report.Ticks)
 		require.Zero(t, result.Loop[0].Doubt)

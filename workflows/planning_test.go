@@ -149,7 +149,7 @@ func TestJob_LargeFirstPage(t *testing.T) {
 func TestJob_WaitingPages(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 500)
-	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", 0
+	w.spec.Files.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", 0
 	w.waits, w.pageLimit, w.planTook, w.took = true, 2, time.Minute, time.Second
 	for page := range int64(3) {
 		w.at(time.Duration(page+1)*time.Minute+30*time.Second, func() {
@@ -167,7 +167,7 @@ func TestJob_WaitingPages(t *testing.T) {
 func TestJob_WaitingPagesOverlap(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100*6)
-	w.spec.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
+	w.spec.Files.Input, w.spec.Output, w.spec.BatchItems = []string{job.StandardInput}, "", w.perBatch
 	w.waits, w.pageLimit, w.planTook, w.took = true, 1, time.Second, 10*time.Second
 	w.at(15*time.Second, func() {
 		report := w.query()

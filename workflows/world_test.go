@@ -135,7 +135,7 @@ func setup(t *testing.T, items int64) *world {
 		t: t, items: items, perBatch: 10,
 		took: 100 * time.Microsecond, settle: time.Millisecond, version: wire.LogicVersion,
 		spec: job.Spec{
-			Name: "nightly", Pool: "thumbs", Input: []string{"in.jsonl"}, Output: "out.jsonl", BatchItems: 10, Window: 64,
+			Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl", BatchItems: 10, Window: 64,
 		}.WithDefaults(),
 		waiting: map[string]*execution{}, watched: map[any][]*execution{}, manifests: map[string]wire.CommitInput{},
 		commands: map[string]int{}, memo: map[string]any{},

@@ -91,7 +91,7 @@ func TestList_Bundles(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("1", size)), 0o666))
 	}
-	table, err := New(&store.Access{}, nil).List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Input: []string{dir}}.WithDefaults()})
+	table, err := New(&store.Access{}, nil).List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{dir}}}.WithDefaults()})
 	require.NoError(t, err)
 	var got []string
 	for i := range table.Sources {
@@ -134,7 +134,7 @@ func TestTakeOver_LooksAtInputsBesideEachOther(t *testing.T) {
 	}
 	access := &pairedAccess{Access: &store.Access{}, two: make(chan struct{})}
 	n := New(access, nil)
-	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Input: []string{dir}}.WithDefaults()})
+	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{dir}}}.WithDefaults()})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -149,7 +149,7 @@ func TestPlanner_InconsistentBundle(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x\ny\n"), 0o666))
 	}
 	n := New(&store.Access{}, nil)
-	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Input: []string{dir}}.WithDefaults()})
+	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{dir}}}.WithDefaults()})
 	require.NoError(t, err)
 	p := n.Dry(table)
 	defer p.Close()

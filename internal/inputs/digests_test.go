@@ -54,7 +54,7 @@ func TestD49_OtherBytesInTheMiddle(t *testing.T) {
 			t.Cleanup(n.Close)
 			in := wire.PlanInput{
 				Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 600,
-				Spec: job.Spec{Input: []string{at("")}, BatchItems: 3000}.WithDefaults(),
+				Spec: job.Spec{Files: &job.Files{Input: []string{at("")}}, BatchItems: 3000}.WithDefaults(),
 			}
 			plan, err := n.Plan(t.Context(), dir, in, n)
 			require.NoError(t, err)

@@ -100,7 +100,7 @@ func copied(t *testing.T) (dir store.Dir, content string, access *drops, in wire
 	require.NoError(t, err)
 	in = wire.PlanInput{
 		Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 600,
-		Spec: job.Spec{Input: []string{root + "/in/in.txt.gz"}, Format: "text", BatchItems: 10}.WithDefaults(),
+		Spec: job.Spec{Files: &job.Files{Input: []string{root + "/in/in.txt.gz"}}, Format: "text", BatchItems: 10}.WithDefaults(),
 	}
 	return dir, content, &drops{after: int64(packed.Len()) - 1, times: 1}, in
 }
@@ -213,8 +213,8 @@ func TestPlan_FailedFirstPageLeavesWhatIsTakenOver(t *testing.T) {
 func TestPlan_FailedFirstPageLeavesTheStandardInput(t *testing.T) {
 	t.Parallel()
 	dir, content, access, in := copied(t)
-	in.Spec.Input = append([]string{"-"}, in.Spec.Input...)
-	in.Spec.Flush = limits.DefaultFlush
+	in.Spec.Files.Input = append([]string{"-"}, in.Spec.Files.Input...)
+	in.Spec.Files.Flush = limits.DefaultFlush
 	typed := strings.Repeat("typed\n", 200)
 	n := New(access, strings.NewReader(typed))
 	t.Cleanup(n.Close)

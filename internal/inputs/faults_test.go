@@ -76,7 +76,7 @@ func planned(t *testing.T, access ledger.Access, spec job.Spec) (items []string,
 func TestD21_BlankLinesAreCounted(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"a.jsonl": "1\n\n\n2\n", "b.csv": "n\n\n1\n \n", "c.txt": "one\n\ntwo"})
-	items, result, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("")}})
+	items, result, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("")}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"1", "2", `{"n":"1"}`, "one", "", "two"}, items)
 	require.EqualValues(t, 4, result.Noticed.Blank)
@@ -86,21 +86,21 @@ func TestD29_TSVHasNoQuotes(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"a.tsv": "a\tb\n1\t\"x\n2\ty\n3\tz\"\n4\tw\n"})
 	for quote, want := range map[string]int{"": 4, "none": 4, `"`: 2} {
-		items, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("a.tsv")}, Quote: quote})
+		items, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("a.tsv")}, Quote: quote}})
 		require.NoError(t, err)
 		require.Len(t, items, want)
 	}
-	items, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("a.tsv")}, Format: "csv", Delimiter: "\t"})
+	items, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("a.tsv")}, Delimiter: "\t"}, Format: "csv"})
 	require.NoError(t, err)
 	require.Len(t, items, 2, "it is CSV by choice")
-	_, _, err = planned(t, &store.Access{}, job.Spec{Input: []string{at("a.tsv")}, Format: "text", Quote: `"`})
+	_, _, err = planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("a.tsv")}, Quote: `"`}, Format: "text"})
 	require.ErrorContains(t, err, `quote "\"": no input is csv`)
 }
 
 func TestD22_CarriageReturnsAreNoted(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"a.txt": "1\r2\r", "b.txt": "3\n"})
-	_, result, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("")}})
+	_, result, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("")}}})
 	require.NoError(t, err)
 	require.Len(t, result.Noticed.Notes, 1)
 	require.Contains(t, result.Noticed.Notes[0], "input "+at("a.txt")+" has carriage returns and no line feed")
@@ -130,7 +130,7 @@ func TestD43_FilesWhoseSizeIsGivenAsZero(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"a.txt": "1\n2\n", "b.txt": "3\n", "empty.txt": ""})
 	for _, input := range []string{"", "a.txt"} {
-		items, _, err := planned(t, &sizeless{}, job.Spec{Input: []string{at(input)}})
+		items, _, err := planned(t, &sizeless{}, job.Spec{Files: &job.Files{Input: []string{at(input)}}})
 		require.NoError(t, err)
 		require.Equal(t, []string{"1", "2", "3"}[:len(items)], items)
 		require.GreaterOrEqual(t, len(items), 2)
@@ -178,13 +178,13 @@ func TestD23_FilesOfOtherJobs(t *testing.T) {
 		{"all", []string{"0", `{"a":1}`, `{"a":2}`, `{"a":3}`, "4"}, 0},
 		{"o/*/parts/*.out", []string{`{"a":3}`, `{"a":1}`, `{"a":2}`}, 1},
 	} {
-		items, result, err := planned(t, &store.Access{}, job.Spec{Input: []string{at(c.input)}})
+		items, result, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at(c.input)}}})
 		require.NoError(t, err, c.input)
 		require.Equal(t, c.want, items, c.input)
 		require.Equal(t, c.leftOut, result.LeftOut, c.input)
 	}
 	for _, input := range []string{"o/*.jsonl", "half/"} {
-		_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at(input)}})
+		_, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at(input)}}})
 		jobtest.RequireType(t, err, job.ErrorInput)
 		require.ErrorContains(t, err, "was written by stint for itself")
 	}
@@ -221,7 +221,7 @@ func TestD23_FilesOfOtherJobsInABucket(t *testing.T) {
 		{"all/o/", []string{`{"a":1}`, `{"a":2}`, `{"a":3}`}, 0},
 		{"all/o/*/parts/*.out", []string{`{"a":3}`, `{"a":1}`, `{"a":2}`}, 1},
 	} {
-		items, result, err := planned(t, access, job.Spec{Input: []string{bucket + c.input}})
+		items, result, err := planned(t, access, job.Spec{Files: &job.Files{Input: []string{bucket + c.input}}})
 		require.NoError(t, err, c.input)
 		require.Equal(t, c.want, items, c.input)
 		require.Equal(t, c.leftOut, result.LeftOut, c.input)
@@ -262,7 +262,7 @@ func TestD49_ReplacedInput(t *testing.T) {
 				file = at("a.txt.gz")
 				require.NoError(t, os.WriteFile(file, packed(t, "old\n"), 0o666))
 			}
-			table, err := n.List(t.Context(), dir, wire.PlanInput{Spec: job.Spec{Input: []string{at("")}}.WithDefaults()})
+			table, err := n.List(t.Context(), dir, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{at("")}}}.WithDefaults()})
 			require.NoError(t, err)
 			replace := func(content []byte) {
 				info, err := os.Stat(file)
@@ -323,7 +323,7 @@ func TestD33_NamesOfInputs(t *testing.T) {
 		where, err := store.Absolute(at("d/"+name), "/")
 		require.NoError(t, err)
 		for _, input := range []string{where, at("d"), at("d/*")} {
-			items, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{input}, Format: "text"})
+			items, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{input}}, Format: "text"})
 			require.NoError(t, err, "%q", input)
 			require.Equal(t, []string{"x"}, items)
 		}
@@ -334,7 +334,7 @@ func TestD33_NamesOfInputs(t *testing.T) {
 func TestR11_UnknownFormatInADirectory(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"d/a.jsonl": "1\n", "d/README.md": "read me\n"})
-	_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("d")}})
+	_, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("d")}}})
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	require.ErrorContains(t, err, "README.md")
 	require.ErrorContains(t, err, "name the files that are meant by a pattern, such as '"+at("d")+"/*.jsonl'")
@@ -345,16 +345,16 @@ func TestInputs_PlainTextNamedGz(t *testing.T) {
 	t.Parallel()
 	at := tree(t, map[string]string{"a.gz": "plain\n", "b.zst": "plain\n", "c.txt.gz": "plain\n"})
 	for _, name := range []string{"a.gz", "b.zst", "c.txt.gz"} {
-		_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at(name)}})
+		_, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at(name)}}})
 		jobtest.RequireType(t, err, job.ErrorInput)
 		require.ErrorContains(t, err, at(name)+": it is not ")
 		require.ErrorContains(t, err, "off its name")
 	}
 	require.NoError(t, os.WriteFile(at("d.gz"), packed(t, "plain\n"), 0o666))
-	_, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("d.gz")}})
+	_, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("d.gz")}}})
 	jobtest.RequireType(t, err, job.ErrorInvalid)
 	require.ErrorContains(t, err, "it has no extension before .gz; choose the format with --format")
-	items, _, err := planned(t, &store.Access{}, job.Spec{Input: []string{at("d.gz")}, Format: "text"})
+	items, _, err := planned(t, &store.Access{}, job.Spec{Files: &job.Files{Input: []string{at("d.gz")}}, Format: "text"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"plain"}, items)
 }

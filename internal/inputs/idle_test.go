@@ -54,7 +54,7 @@ func TestPlan_ClosesWhatNobodyGoesOnWith(t *testing.T) {
 		defer n.Close()
 		dir, err := access.Open(t.Context(), filepath.Dir(file)+"/store")
 		require.NoError(t, err)
-		in := wire.PlanInput{Spec: job.Spec{Input: []string{file}, BatchItems: 1000}.WithDefaults(), Ref: wire.Ref{Run: "run"}, Batches: 2}
+		in := wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{file}}, BatchItems: 1000}.WithDefaults(), Ref: wire.Ref{Run: "run"}, Batches: 2}
 		first, err := n.Plan(t.Context(), dir, in, n)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, access.open.Load(), "for the next page")

@@ -29,7 +29,7 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
 		written: written{ctx: ctx, access: n.access, places: map[string]*writtenPlace{}},
 	}
-	for _, arg := range in.Spec.Input {
+	for _, arg := range in.Spec.Inputs() {
 		if err := l.take(arg); err != nil {
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in wire.PlanInput, t
 		s := &table.Sources[i]
 		switch {
 		case s.URL == stdinName:
-			s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
+			s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.Files.MaxInput
 			if err := n.giveStdin(ctx, dir, in.Ref, s); err != nil {
 				_ = group.Wait()
 				return err
@@ -264,7 +264,7 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in wire.PlanInput, t
 		case s.Bundle != nil:
 		default:
 			if s.Compression != records.None || s.Unsized {
-				s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.MaxInput
+				s.Spool, s.MaxInput = ledger.SpoolKey(in.Ref.Sources, i), in.Spec.Files.MaxInput
 			}
 			group.Go(func() error {
 				return trap.Call("reading the head of an input", func() (err error) {
@@ -300,11 +300,11 @@ func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
 	default:
 		s.Shape, err = records.FormatOf(name)
 	}
-	if s.Shape.Format == records.CSV && spec.Quote != "" {
-		s.Shape.Quote = spec.Quote
+	if s.Shape.Format == records.CSV && spec.Files.Quote != "" {
+		s.Shape.Quote = spec.Files.Quote
 	}
-	if s.Shape.Format == records.CSV && spec.Delimiter != "" {
-		s.Shape.Delimiter = spec.Delimiter
+	if s.Shape.Format == records.CSV && spec.Files.Delimiter != "" {
+		s.Shape.Delimiter = spec.Files.Delimiter
 	}
 	s.Shape.MaxItem = int(spec.MaxItem)
 	return err
@@ -313,9 +313,9 @@ func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
 // checkCSV refuses a delimiter or a quote that no input has a use for.
 func (t *Table) checkCSV(spec job.Spec) error {
 	isCSV := func(s wire.Source) bool { return s.Shape.Format == records.CSV }
-	what, value := "delimiter", spec.Delimiter
+	what, value := "delimiter", spec.Files.Delimiter
 	if value == "" {
-		what, value = "quote", spec.Quote
+		what, value = "quote", spec.Files.Quote
 	}
 	if value == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, isCSV) {
 		return nil

@@ -116,7 +116,7 @@ func (o *ownFiles) named(arg string) error {
 // checkNamed returns a permanent error if the spec names an input that the job would replace.
 func checkNamed(spec job.Spec) error {
 	own := ownFilesOf(spec)
-	for _, arg := range spec.Input {
+	for _, arg := range spec.Inputs() {
 		if arg == stdinName {
 			continue
 		}

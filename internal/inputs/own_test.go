@@ -85,7 +85,7 @@ func TestOwn_NamedInputIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			spec := job.Spec{Input: []string{at(c.input)}, Output: at(c.output), Format: "text"}
+			spec := job.Spec{Files: &job.Files{Input: []string{at(c.input)}}, Output: at(c.output), Format: "text"}
 			if c.change != nil {
 				c.change(&spec)
 			}
@@ -117,7 +117,7 @@ func TestOwn_NamedObjectIsRefused(t *testing.T) {
 		{"s3://b/x", "s3://c/x", false},
 		{"s3://b/x", "s3://b/y/x", false},
 	} {
-		err := checkNamed(job.Spec{Input: []string{"-", c.input}, Output: c.output}.WithDefaults())
+		err := checkNamed(job.Spec{Files: &job.Files{Input: []string{"-", c.input}}, Output: c.output}.WithDefaults())
 		if !c.refused {
 			require.NoError(t, err, "%+v", c)
 			continue
@@ -143,7 +143,7 @@ func TestOwn_FoundByAnotherName(t *testing.T) {
 		{"real/place/*", "to-place/", []string{"real/place/x.txt"}, 1}, // the list of parts
 		{"other/", "real/out.txt", []string{"other/in.txt"}, 1},        // a link to the output
 	} {
-		names, leftOut, err := listed(t, job.Spec{Input: []string{at(c.input)}, Output: at(c.output), Format: "text"})
+		names, leftOut, err := listed(t, job.Spec{Files: &job.Files{Input: []string{at(c.input)}}, Output: at(c.output), Format: "text"})
 		require.NoError(t, err)
 		for i := range c.want {
 			c.want[i] = at(c.want[i])
@@ -162,7 +162,7 @@ func TestOwn_DirectoryOfAPlace(t *testing.T) {
 		require.NoError(t, os.WriteFile(at(name), []byte("x\n"), 0o666))
 	}
 	require.NoError(t, os.Symlink("../link/place/deep", at("other/deep")))
-	names, leftOut, err := listed(t, job.Spec{Input: []string{at("other/*/x.txt")}, Output: at("real/place") + "/", Format: "text"})
+	names, leftOut, err := listed(t, job.Spec{Files: &job.Files{Input: []string{at("other/*/x.txt")}}, Output: at("real/place") + "/", Format: "text"})
 	require.NoError(t, err)
 	require.Equal(t, 1, leftOut)
 	require.Equal(t, []string{at("other/plain/x.txt")}, names)
@@ -172,7 +172,7 @@ func TestOwn_DirectoryOfAPlace(t *testing.T) {
 func TestOwn_ArgumentInAPlace(t *testing.T) {
 	t.Parallel()
 	at := ownTree(t)
-	names, leftOut, err := listed(t, job.Spec{Input: []string{at("link/place")}, Output: at("real") + "/", Format: "text"})
+	names, leftOut, err := listed(t, job.Spec{Files: &job.Files{Input: []string{at("link/place")}}, Output: at("real") + "/", Format: "text"})
 	require.NoError(t, err)
 	require.Zero(t, leftOut)
 	require.Equal(t, []string{at("link/place/manifest.jsonl"), at("link/place/x.txt")}, names)
@@ -181,7 +181,7 @@ func TestOwn_ArgumentInAPlace(t *testing.T) {
 	require.NoError(t, os.Symlink("../in.txt", at("real/place/from")))
 	require.NoError(t, os.Symlink("../real/place/x.txt", at("other/into")))
 	for _, input := range []string{"link/place/from", "other/into", "other/in*"} {
-		names, leftOut, err := listed(t, job.Spec{Input: []string{at(input)}, Output: at("real/place") + "/", Format: "text"})
+		names, leftOut, err := listed(t, job.Spec{Files: &job.Files{Input: []string{at(input)}}, Output: at("real/place") + "/", Format: "text"})
 		require.NoError(t, err)
 		require.Zero(t, leftOut)
 		require.NotEmpty(t, names)

@@ -167,7 +167,10 @@ func (p *planner) page(ctx context.Context, in wire.PlanInput, result *wire.Plan
 	if in.Hurry > 0 {
 		pageTime = min(pageTime, in.Hurry)
 	}
-	p.due, p.gather = time.Now().Add(pageTime), &gathering{flush: in.Spec.Flush}
+	p.due, p.gather = time.Now().Add(pageTime), &gathering{}
+	if in.Spec.Files != nil {
+		p.gather.flush = in.Spec.Files.Flush
+	}
 	if p.cutter != nil {
 		p.gather.begin() // it may hold items
 	}

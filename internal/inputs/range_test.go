@@ -21,7 +21,7 @@ func rangeOf(t *testing.T, text string, batch wire.Batch) (*Range, string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
 	n := New(&store.Access{}, nil)
 	t.Cleanup(n.Close)
-	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Input: []string{file}}.WithDefaults()})
+	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{file}}}.WithDefaults()})
 	require.NoError(t, err)
 	r, err := n.OpenRange(t.Context(), nil, table, batch)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestRange_RestsOfMixedInputs(t *testing.T) {
 	}
 	n := New(&store.Access{}, nil)
 	defer n.Close()
-	in := wire.PlanInput{Spec: job.Spec{Input: []string{dir + "/"}, BatchItems: 100}.WithDefaults()}
+	in := wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{dir + "/"}}, BatchItems: 100}.WithDefaults()}
 	table, err := n.List(t.Context(), nil, in)
 	require.NoError(t, err)
 	require.Len(t, table.Sources, 1, "a bundle")

@@ -77,7 +77,7 @@ func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items,
 	}
 	spread, target := SpreadOf(sizing), batchTarget
 	if spec.Streams() {
-		target = clamp(spec.Flush, batchFloor, batchTarget)
+		target = clamp(spec.Files.Flush, batchFloor, batchTarget)
 	}
 	most := clamp(max(perSlot(sizing.Rate, target), int64(sizing.Concurrency)), 1, MaxAutoItems)
 	least := clamp(max(perSlot(sizing.Rate, batchFloor), filling(sizing, 1, left)), 1, most)

@@ -44,7 +44,7 @@ func newFlow(t *testing.T, root, format string) *flow {
 	f := &flow{t: t, dir: dir, inputs: New(&store.Access{}, from), to: to}
 	f.in = wire.PlanInput{
 		Ref: wire.Ref{Job: "job", Run: "run"}, Batches: 16,
-		Spec: job.Spec{Input: []string{job.StandardInput}, Format: format, Flush: testFlush}.WithDefaults(),
+		Spec: job.Spec{Files: &job.Files{Input: []string{job.StandardInput}, Flush: testFlush}, Format: format}.WithDefaults(),
 	}
 	return f
 }

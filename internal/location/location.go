@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,21 +41,20 @@ func IsPrefix(location string) bool {
 
 func isSeparator(c byte) bool { return c == '/' || c == filepath.Separator }
 
-// Delimiter returns what separates the fields of a table, if a location names one by its extension, whatever its case: a comma of
-// .csv, a tab of .tsv and .tab, before .gz or .zst if it is compressed. Otherwise it returns 0.
-func Delimiter(location string) byte {
+// Tables are the extensions of outputs that are tables: a row for each result.
+var Tables = []string{".csv", ".tsv", ".tab"}
+
+// Table returns which of [Tables] a location ends in, whatever its case, before .gz or .zst if it is compressed; "" if in none.
+func Table(location string) string {
 	rest, _ := SplitQuery(location)
 	extension := strings.ToLower(path.Ext(rest))
 	if extension == ".gz" || extension == ".zst" {
 		extension = strings.ToLower(path.Ext(rest[:len(rest)-len(extension)]))
 	}
-	switch extension {
-	case ".csv":
-		return ','
-	case ".tsv", ".tab":
-		return '\t'
+	if slices.Contains(Tables, extension) {
+		return extension
 	}
-	return 0
+	return ""
 }
 
 // Append adds a suffix to a location, before the query if it is a URL.

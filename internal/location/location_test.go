@@ -47,12 +47,12 @@ func TestLocation(t *testing.T) {
 	}
 }
 
-func TestDelimiter(t *testing.T) {
+func TestTable(t *testing.T) {
 	t.Parallel()
-	for location, want := range map[string]byte{
-		"a.csv": ',', "a.TSV": '\t', "a.tab": '\t', "a.jsonl": 0, "csv": 0, "a.csv.gz": ',', "a.tsv.ZST": '\t', "a.jsonl.gz": 0, "a.csv.bz2": 0, ".gz": 0,
-		"s3://b/a.csv.gz?region=r": ',',
+	for location, want := range map[string]string{
+		"a.csv": ".csv", "a.TSV": ".tsv", "a.tab": ".tab", "a.jsonl": "", "csv": "", "a.csv.gz": ".csv", "a.tsv.ZST": ".tsv", "a.jsonl.gz": "", "a.csv.bz2": "", ".gz": "",
+		"s3://b/a.csv.gz?region=r": ".csv",
 	} {
-		require.Equal(t, want, Delimiter(location), "%q", location)
+		require.Equal(t, want, Table(location), "%q", location)
 	}
 }

@@ -347,7 +347,10 @@ func TestModel_FeedStages(t *testing.T) {
 func newFeed(c *choices, spec job.Spec) *feedSimulation {
 	s := &simulation{choices: c, contents: map[string]string{}}
 	s.world = &world{objects: map[string]object{}, locked: map[string]bool{}}
-	spec.Name, spec.Source, spec.Output = "job", job.SourceFeed, bucket+"out.txt"
+	spec.Name, spec.Output = "job", bucket+"out.txt"
+	if spec.Feed == nil {
+		spec.Feed = &job.Feed{}
+	}
 	s.spec = spec.WithDefaults()
 	return &feedSimulation{simulation: s, discarded: map[int]bool{}}
 }

@@ -35,7 +35,7 @@ type fedItem struct {
 func TestModel_FeedJobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 700, 50, 7, func(c *choices) (log []string, err error) {
-		spec := withSizes(c, job.Spec{Source: job.SourceFeed, Format: "text", Capacity: 4 + c.pick(30, 70)})
+		spec := withSizes(c, job.Spec{Feed: &job.Feed{Capacity: 4 + c.pick(30, 70)}, Format: "text"})
 		f := newFeedJob(c, spec)
 		f.poison = f.pick(4, 30) == 1
 		return f.schedule()
@@ -46,7 +46,7 @@ func TestModel_FeedJobs(t *testing.T) {
 func TestModel_FeedJobStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 300, 20, 8, func(c *choices) (log []string, err error) {
-		f := newFeedJob(c, withSizes(c, job.Spec{Source: job.SourceFeed, Format: "jsonl", Capacity: 4 + c.pick(30, 70), Stages: stagestest.Stages(evenly{c}, 6)}))
+		f := newFeedJob(c, withSizes(c, job.Spec{Feed: &job.Feed{Capacity: 4 + c.pick(30, 70)}, Format: "jsonl", Stages: stagestest.Stages(evenly{c}, 6)}))
 		f.begin()
 		f.staged.calm = f.staged.calm && !f.staged.deadly
 		return f.schedule()

@@ -57,7 +57,7 @@ func simulateJobStages(c *choices) (log []string, err error) {
 
 func newJob(c *choices, spec job.Spec) *jobSimulation {
 	j := &jobSimulation{simulation: newSimulation(c, withSizes(c, spec))}
-	j.stdin, j.spec.Input = false, []string{bucket + "in/"}
+	j.stdin, j.spec.Files.Input = false, []string{bucket + "in/"}
 	j.pages = 2 + j.pick(5, 50)
 	return j
 }
@@ -207,7 +207,7 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 func (j *jobSimulation) next(report job.Report) wire.StartInput {
 	next := j.in
 	next.Resume = report.Manifests
-	if j.redrive == nil && j.spec.Source == job.SourceFeed {
+	if j.redrive == nil && j.spec.Feed != nil {
 		next.Accepted = max(j.in.Accepted, report.Planned)
 		return next
 	}

@@ -551,10 +551,11 @@ func simulate(c *choices) (log []string, err error) {
 func newSimulation(c *choices, spec job.Spec) *simulation {
 	s := &simulation{choices: c, contents: map[string]string{}}
 	s.world = &world{objects: map[string]object{}, locked: map[string]bool{}}
-	spec.Name, spec.Input, spec.Output = "job", []string{bucket + "in/"}, bucket+"out.txt"
+	spec.Files = &job.Files{Input: []string{bucket + "in/"}}
+	spec.Name, spec.Output = "job", bucket+"out.txt"
 	s.stdin = s.pick(4, 25) == 3
 	if s.stdin {
-		spec.Input = []string{"-"}
+		spec.Files.Input = []string{"-"}
 	}
 	s.spec = spec.WithDefaults()
 	return s

@@ -377,7 +377,7 @@ func (v *server) remains(in wire.StartInput) (report job.Report, salvage []json.
 	}
 	salvage = slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
 	for _, id := range append([]string{v.spec.Name}, report.OpenLegs...) {
-		if v.spec.Source == job.SourceFeed && id != v.spec.Name { // the next run asks it
+		if v.spec.Feed != nil && id != v.spec.Name { // the next run asks it
 			leg, _ := json.Marshal(map[string]string{"workflow": id, "run": v.ref.Run})
 			salvage = append(salvage, leg)
 			continue

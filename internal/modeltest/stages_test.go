@@ -226,7 +226,7 @@ func (s *simulation) step(b wire.Batch) (wire.ProcessResult, error) {
 		at = b.From.Step
 	}
 	step := &s.staged.program[at]
-	spilled := s.spec.Source == job.SourceFeed && s.staged.items == nil // such batches stay as they are
+	spilled := s.spec.Feed != nil && s.staged.items == nil // such batches stay as they are
 	if at > 0 && !spilled && step.Items > 0 && b.Count > step.Items {
 		return wire.ProcessResult{}, fmt.Errorf("stage %s gets a batch of %d items, and wants at most %d", step.Name, b.Count, step.Items)
 	}

@@ -82,7 +82,7 @@ func (d *digest) add(run string, e wire.Entry) {
 const maxWaiting = 10_000
 
 func (j *earlyJoiner) Begin(ref wire.Ref, output string) {
-	if output == "" || store.IsPrefix(output) || IsTable(output) {
+	if !formOf(output, "").joined {
 		return
 	}
 	e := &early{run: ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}

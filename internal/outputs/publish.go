@@ -46,12 +46,7 @@ func NewPublication(ctx context.Context, access ledger.Access, ref wire.Ref, spe
 // KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them, or
 // a device or a pipe has got them, whatever stands in its place now, or will get them. If results are split, a redrive needs them: what it merges goes by the order of the items.
 func (p *Publication) KeepsParts() bool {
-	return p.partsAreOutput() || IsTable(p.Spec.Output) || p.kept || p.maySink()
-}
-
-// partsAreOutput reports whether no file is made of all parts.
-func (p *Publication) partsAreOutput() bool {
-	return p.Spec.Output == "" || store.IsPrefix(p.Spec.Output) || p.Spec.Split != ""
+	return !p.form().joined || p.kept || p.maySink()
 }
 
 func (p *Publication) isSink(location string) bool {
@@ -176,13 +171,7 @@ func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context
 		return err
 	}
 	defer giveUp()
-	if IsTable(p.Spec.Output) {
-		return p.publishFile(ctx, publishSides, p.joinTable)
-	}
-	if p.partsAreOutput() {
-		return p.publishParts(ctx, publishSides)
-	}
-	return p.publishFile(ctx, publishSides, begin)
+	return p.form().publish(p, ctx, publishSides, begin)
 }
 
 // runs are those that may have published the output: this one, and those that it continues, because a
@@ -206,7 +195,7 @@ func (p *Publication) recorded(ctx context.Context) (runs []string, err error) {
 // Matches reports whether the output that DONE names exists, byte for byte. An error says that this is
 // not known: taken for false, it would have the output made anew from parts that may be gone.
 func (p *Publication) Matches(ctx context.Context, d *wire.Done) (bool, error) {
-	if p.partsAreOutput() {
+	if !p.form().file {
 		return true, nil // the parts stay where they are; DONE comes after the list of them
 	}
 	if p.isSink(p.Spec.Output) {

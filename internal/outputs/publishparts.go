@@ -17,7 +17,7 @@ const PartsList = "manifest.jsonl"
 
 // publishParts verifies the parts in place, and publishes the list of them after the files beside them and those that the results
 // are split into.
-func (p *Publication) publishParts(ctx context.Context, publishSides func(context.Context) error) error {
+func (p *Publication) publishParts(ctx context.Context, publishSides func(context.Context) error, _ func(context.Context) (Begun, error)) error {
 	split, err := p.newSplitter(ctx)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 	require.NoError(t, err)
 	p.Dir = dir
 	none := func(context.Context) error { return nil }
-	require.NoError(t, p.publishParts(t.Context(), none))
+	require.NoError(t, p.publishParts(t.Context(), none, nil))
 	require.Equal(t, append(want, "list"), dir.events)
 	list, err := dir.Get(t.Context(), PartsList)
 	require.NoError(t, err)

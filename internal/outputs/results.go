@@ -247,7 +247,7 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	case errorRecords:
 		return o.Errors, o.Errors != ""
 	}
-	return o.Location, o.Location != "" && !store.IsPrefix(o.Location) && o.Split == "" && !IsTable(o.Location)
+	return o.Location, Joined(o)
 }
 
 // partsKept reports whether the output went into a device or a pipe: a file in its place now is another one. If that is not known, it did not.

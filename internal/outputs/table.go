@@ -13,14 +13,20 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
-// IsTable reports whether an output is a table, by its name: a row for each result, made of the parts, which the store keeps.
-func IsTable(location string) bool { return store.Delimiter(location) != 0 }
+// tables append a row to a table, by the extension of its name: see [location.Table].
+var tables = map[string]func(buf []byte, cells [][]byte) []byte{".csv": separated(','), ".tsv": separated('\t'), ".tab": separated('\t')}
+
+// publishTable makes a table of the results: a row for each, of the parts, which the store keeps.
+func (p *Publication) publishTable(ctx context.Context, publishSides func(context.Context) error, _ func(context.Context) (Begun, error)) error {
+	return p.publishFile(ctx, publishSides, p.joinTable)
+}
 
 // tableBuffer is how many bytes of a table are written at once.
 const tableBuffer = 1 << 20
@@ -30,15 +36,15 @@ const lineBuffer = 256 << 10
 
 // table writes the results as rows.
 type table struct {
-	p         *Publication
-	delimiter byte
-	columns   []string
-	index     map[string]int // of each column
-	seen      bool           // a result
-	lines     bool           // the results are rows as they are
-	to        *store.Joining
-	buf       []byte
-	cells     [][]byte // of one row, as JSON; nil: none
+	p       *Publication
+	append  func(buf []byte, cells [][]byte) []byte
+	columns []string
+	index   map[string]int // of each column
+	seen    bool           // a result
+	lines   bool           // the results are rows as they are
+	to      *store.Joining
+	buf     []byte
+	cells   [][]byte // of one row, as JSON; nil: none
 }
 
 // errLines says that the first result is no object: a filter, say, has written rows itself.
@@ -47,7 +53,7 @@ var errLines = errors.New("the first result is not a JSON object")
 // joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come first. If it does
 // not, and the first result is no object, the results are the table's lines as they are.
 func (p *Publication) joinTable(ctx context.Context) (Begun, error) {
-	t := &table{p: p, delimiter: store.Delimiter(p.Spec.Output), columns: slices.Clone(p.Spec.Columns), index: map[string]int{}}
+	t := &table{p: p, append: tables[location.Table(p.Spec.Output)], columns: slices.Clone(p.Spec.Columns), index: map[string]int{}}
 	for i, name := range t.columns {
 		t.index[name] = i
 	}
@@ -150,7 +156,7 @@ func (t *table) write(ctx context.Context) error {
 	for i, name := range t.columns {
 		header[i] = []byte(name)
 	}
-	t.row(header)
+	t.buf = t.append(t.buf, header)
 	t.cells = make([][]byte, len(t.columns))
 	texts := make([][]byte, len(t.columns))
 	err := t.eachResult(ctx, func(line []byte) error {
@@ -167,7 +173,7 @@ func (t *table) write(ctx context.Context) error {
 		for i, value := range t.cells {
 			texts[i] = cellText(value)
 		}
-		t.row(texts)
+		t.buf = t.append(t.buf, texts)
 		if len(t.buf) < tableBuffer {
 			return nil
 		}
@@ -201,22 +207,24 @@ func (t *table) flush() error {
 	return ledger.StoreError(job.ErrorOutput, err)
 }
 
-// row appends a record as RFC 4180 has it, with '\n' as its end. One that would be a blank line is quoted.
-func (t *table) row(cells [][]byte) {
-	for i, cell := range cells {
-		if i > 0 {
-			t.buf = append(t.buf, t.delimiter)
+// separated appends a record as RFC 4180 has it, with '\n' as its end. One that would be a blank line is quoted.
+func separated(delimiter byte) func(buf []byte, cells [][]byte) []byte {
+	return func(buf []byte, cells [][]byte) []byte {
+		for i, cell := range cells {
+			if i > 0 {
+				buf = append(buf, delimiter)
+			}
+			blank := len(cells) == 1 && len(bytes.Trim(cell, " \t")) == 0
+			if !blank && bytes.IndexByte(cell, delimiter) < 0 && !bytes.ContainsAny(cell, "\"\r\n") {
+				buf = append(buf, cell...)
+				continue
+			}
+			buf = append(buf, '"')
+			buf = append(buf, bytes.ReplaceAll(cell, []byte{'"'}, []byte(`""`))...)
+			buf = append(buf, '"')
 		}
-		blank := len(cells) == 1 && len(bytes.Trim(cell, " \t")) == 0
-		if !blank && bytes.IndexByte(cell, t.delimiter) < 0 && !bytes.ContainsAny(cell, "\"\r\n") {
-			t.buf = append(t.buf, cell...)
-			continue
-		}
-		t.buf = append(t.buf, '"')
-		t.buf = append(t.buf, bytes.ReplaceAll(cell, []byte{'"'}, []byte(`""`))...)
-		t.buf = append(t.buf, '"')
+		return append(buf, '\n')
 	}
-	t.buf = append(t.buf, '\n')
 }
 
 // cellText returns what a cell has of a value: of a string its text, of null nothing, of all else its JSON.

@@ -11,7 +11,7 @@ import (
 
 func compiled(t *testing.T, all ...job.Stage) Program {
 	t.Helper()
-	s := job.Spec{Name: "n", Input: []string{"i"}, Output: "o", Stages: all}.WithDefaults()
+	s := job.Spec{Name: "n", Files: &job.Files{Input: []string{"i"}}, Output: "o", Stages: all}.WithDefaults()
 	require.NoError(t, s.Validate())
 	return Compile(s.Stages)
 }

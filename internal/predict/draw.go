@@ -52,7 +52,7 @@ func Draw(
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the sample: %w", err)
 	}
-	d := &Drawn{survey: survey, spec: spec, dir: dir}
+	d := &Drawn{Job: job.Spec{Files: &job.Files{}}, survey: survey, spec: spec, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -201,7 +201,7 @@ func (c *copier) open(shape *wire.Shape) error {
 	}
 	c.file, c.out = file, bufio.NewWriter(file)
 	c.shapes = append(c.shapes, *shape)
-	c.to.Job.Input = append(c.to.Job.Input, name)
+	c.to.Job.Files.Input = append(c.to.Job.Files.Input, name)
 	switch shape.Format {
 	case records.CSV:
 		_, err = c.out.Write(records.AppendHeader(shape, nil))
@@ -265,14 +265,14 @@ func (c *copier) finish(parallel int) error {
 	s.Name, s.Pool, s.Stages, s.Flatten = spec.Name, spec.Pool, spec.Stages, spec.Flatten
 	s.Expiry, s.CallTimeout, s.BatchTimeout = spec.Expiry, spec.CallTimeout, spec.BatchTimeout
 	s.Attempts, s.ItemAttempts, s.Backoff = spec.Attempts, spec.ItemAttempts, spec.Backoff
-	s.MaxItem, s.Format, s.Delimiter, s.Quote = spec.MaxItem, spec.Format, spec.Delimiter, spec.Quote
+	s.MaxItem, s.Format, s.Files.Delimiter, s.Files.Quote = spec.MaxItem, spec.Format, spec.Files.Delimiter, spec.Files.Quote
 	s.Grace = job.None
 	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))
 	s.BatchItems = int64((n + batches - 1) / batches)
 	first := &c.shapes[0]
 	if !slices.ContainsFunc(c.shapes, func(o wire.Shape) bool { return !records.Alike(first, &o) }) {
 		// What the files begin with says nothing more.
-		s.Format, s.Delimiter, s.Quote = string(first.Format), first.Delimiter, first.Quote
+		s.Format, s.Files.Delimiter, s.Files.Quote = string(first.Format), first.Delimiter, first.Quote
 	}
 	return nil
 }

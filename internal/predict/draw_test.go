@@ -92,7 +92,7 @@ var odd = []string{
 func TestDraw_ItemsFromAllOverTheInput(t *testing.T) {
 	t.Parallel()
 	f := setup(t, odd...)
-	f.spec.Input = append(f.spec.Input, f.write("h.jsonl.gz", packed(t, jobtest.Lines(300))))
+	f.spec.Files.Input = append(f.spec.Files.Input, f.write("h.jsonl.gz", packed(t, jobtest.Lines(300))))
 	f.spec.MaxItem = 1000
 	all := f.items(f.spec)
 	d := f.draw(500)
@@ -152,10 +152,10 @@ func TestDraw_SmallJob(t *testing.T) {
 		require.Empty(t, s.Init)
 		require.Zero(t, s.JobRate)
 	}
-	f.spec.Input = []string{f.write("empty.csv", "a,b\n")}
+	f.spec.Files.Input = []string{f.write("empty.csv", "a,b\n")}
 	s := f.draw(10).Job
-	require.Len(t, s.Input, 1, "so that the handler is started")
-	data, err := os.ReadFile(s.Input[0])
+	require.Len(t, s.Files.Input, 1, "so that the handler is started")
+	data, err := os.ReadFile(s.Files.Input[0])
 	require.NoError(t, err)
 	require.Empty(t, data)
 }

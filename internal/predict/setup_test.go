@@ -30,9 +30,9 @@ type fixture struct {
 func setup(t *testing.T, files ...string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir()}
-	f.spec = job.Spec{Name: "test", Pool: "pool", Output: f.path("out.jsonl"), Backoff: time.Millisecond}
+	f.spec = job.Spec{Name: "test", Pool: "pool", Files: &job.Files{}, Output: f.path("out.jsonl"), Backoff: time.Millisecond}
 	for i := 0; i < len(files); i += 2 {
-		f.spec.Input = append(f.spec.Input, f.write(files[i], files[i+1]))
+		f.spec.Files.Input = append(f.spec.Files.Input, f.write(files[i], files[i+1]))
 	}
 	f.spec = f.spec.WithDefaults()
 	f.ref = wire.Ref{Job: f.spec.Name, Run: "run-1", Store: f.spec.Store}

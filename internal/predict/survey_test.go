@@ -52,7 +52,7 @@ func TestSurvey_SmallAndEmpty(t *testing.T) {
 func TestSurvey_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl.gz", "")
-	f.spec.Input = []string{f.write("in.txt", "1\n2\n3\n"), "-"}
+	f.spec.Files.Input = []string{f.write("in.txt", "1\n2\n3\n"), "-"}
 	s := taken(t, f.spec, "\uFEFF4\n\n5\n")
 	require.EqualValues(t, 6, s.Items)
 	require.NoDirExists(t, f.spec.Store)
@@ -76,10 +76,10 @@ func TestSurvey_ManyLegs(t *testing.T) {
 func TestSurvey_Fails(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.spec.Input = []string{f.path("none.txt")}
+	f.spec.Files.Input = []string{f.path("none.txt")}
 	_, err := TakeSurvey(t.Context(), &store.Access{}, f.spec, nil)
 	jobtest.RequireType(t, err, job.ErrorInput)
-	f.spec.Input = []string{"-"}
+	f.spec.Files.Input = []string{"-"}
 	_, err = TakeSurvey(t.Context(), &store.Access{}, f.spec, nil)
 	jobtest.RequireType(t, err, job.ErrorInput)
 }

@@ -120,9 +120,6 @@ func (p place) url(key string) string {
 // ends in '/' (before the query, in a URL).
 func IsPrefix(location string) bool { return where.IsPrefix(location) }
 
-// Delimiter returns what separates the fields of a location that is named like a table (.csv, .tsv or .tab), and otherwise 0.
-func Delimiter(location string) byte { return where.Delimiter(location) }
-
 // Split separates the last element of a location from the Dir it lies in:
 // "/a/b/out.jsonl" gives "/a/b" and "out.jsonl", "s3://bucket/x/out.jsonl?region=r" gives
 // "s3://bucket/x?region=r" and "out.jsonl". A plain name lies in ".". The error is a

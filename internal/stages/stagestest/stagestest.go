@@ -22,7 +22,7 @@ var Kinds = []string{"x", "y", "z"}
 func Stages(random Random, most int) []job.Stage {
 	for {
 		all := sequence(random, 0)
-		s := job.Spec{Name: "n", Input: []string{"i"}, Output: "o", Stages: all}.WithDefaults()
+		s := job.Spec{Name: "n", Files: &job.Files{Input: []string{"i"}}, Output: "o", Stages: all}.WithDefaults()
 		if s.Validate() == nil && len(pipeline.Compile(s.Stages)) <= most {
 			return all
 		}

@@ -29,13 +29,17 @@ func checkJob(in *wire.JobInput) error {
 	}
 	errs := []error{in.Spec.Validate(), Count("accepted", in.Accepted)}
 	for _, s := range in.Loop {
-		errs = append(errs, CheckSlot(s, in.Spec.Slots))
+		errs = append(errs, CheckSlot(s, in.Spec))
 	}
 	return errors.Join(errs...)
 }
 
-// CheckSlot returns an error if a loop with so many slots has no such one.
-func CheckSlot(s job.LoopSlot, slots int) error {
+// CheckSlot returns an error if the job is no loop, or has no such slot.
+func CheckSlot(s job.LoopSlot, spec job.Spec) error {
+	slots := 0
+	if spec.Loop != nil {
+		slots = spec.Loop.Slots
+	}
 	if s.Slot < 0 || s.Slot >= slots {
 		return fmt.Errorf("slot %d of a loop: it has %d, from 0", s.Slot, slots)
 	}

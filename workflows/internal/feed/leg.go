@@ -38,9 +38,13 @@ const (
 	busyBytes   = 30 << 20
 )
 
-// check returns an error if no leg can begin so; nil is none.
-func checkOpening(o *wire.FeedOpening) error {
-	if o == nil {
+// checkFeed returns an error if the job is no feed, or no leg of one can begin so.
+func checkFeed(in wire.FeedLegInput) error {
+	o := in.Opening
+	switch {
+	case in.Spec.Feed == nil:
+		return errors.New("a leg of a feed: the job is none")
+	case o == nil:
 		return nil
 	}
 	return errors.Join(coordinate.Count("ordinal of the first item", o.First), coordinate.Count("session", o.Session), coordinate.Count("unfinished items", int64(o.Unfinished)),
@@ -70,7 +74,7 @@ func checkOpening(o *wire.FeedOpening) error {
 // more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow one another at a rate that Temporal allows (one a
 // second); no leg and no run has more of anything than the first ones.
 func RunLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
-	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), checkOpening(in.Opening))); err != nil {
+	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), checkFeed(in))); err != nil {
 		return wire.LegResult{}, err
 	}
 	// The job's end cancels the leg. If it has only continued as new, nothing follows from that.
@@ -87,7 +91,7 @@ func RunLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) 
 	l.Listen()
 	workflow.Go(ctx, l.commits.run)
 	workflow.Go(ctx, l.watchStalls)
-	if in.Spec.BatchWait > 0 {
+	if in.Spec.Feed.BatchWait > 0 {
 		workflow.Go(ctx, l.supply.hold)
 	}
 	l.Run(ctx)
@@ -128,7 +132,7 @@ type feedLeg struct {
 func newFeedLeg(ctx workflow.Context, in wire.FeedLegInput) *feedLeg {
 	l := &feedLeg{ctx: ctx, in: in, load: execute.NewTaskLoad(ctx)}
 	l.bar, l.halt = workflow.GetSignalChannel(ctx, wire.SignalBar), workflow.GetSignalChannel(ctx, wire.SignalHalt)
-	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Capacity, Bytes: in.Spec.CapacityBytes, Keep: in.Spec.Keep})
+	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Feed.Capacity, Bytes: in.Spec.Feed.CapacityBytes, Keep: in.Spec.Feed.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
 	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
@@ -313,7 +317,7 @@ func (l *feedLeg) conclude() wire.LegResult {
 func (l *feedLeg) linger() {
 	ctx := l.ctx
 	for l.intake.Unclaimed() && !l.Halted() {
-		wait := l.in.Spec.Keep - workflow.Now(ctx).Sub(l.touched)
+		wait := l.in.Spec.Feed.Keep - workflow.Now(ctx).Sub(l.touched)
 		if wait <= 0 {
 			break
 		}

@@ -90,12 +90,12 @@ func (s *feedSupply) ready() bool {
 	switch {
 	case items == 0:
 		return false
-	case s.spec.BatchWait == 0, s.intake.Shut():
+	case s.spec.Feed.BatchWait == 0, s.intake.Shut():
 		return true
 	case items >= s.full():
 		return true
 	}
-	return !workflow.Now(s.ctx).Before(since.Add(s.spec.BatchWait))
+	return !workflow.Now(s.ctx).Before(since.Add(s.spec.Feed.BatchWait))
 }
 
 // due is when the batch under way has waited for long enough; zero: nothing waits for that.
@@ -104,7 +104,7 @@ func (s *feedSupply) due() time.Time {
 	if items == 0 || s.ready() {
 		return time.Time{}
 	}
-	return since.Add(s.spec.BatchWait)
+	return since.Add(s.spec.Feed.BatchWait)
 }
 
 // hold has the dispatcher look again when the batch under way has waited for long enough. It belongs to a coroutine of its

@@ -266,7 +266,7 @@ func (w *feedWork) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job.Re
 func (w *feedWork) Amend(r *job.Report) {
 	spec := w.C.Spec()
 	r.Feed = &job.FeedReport{
-		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Capacity, CapacityBytes: spec.CapacityBytes, Segments: w.feed.Segments,
+		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Feed.Capacity, CapacityBytes: spec.Feed.CapacityBytes, Segments: w.feed.Segments,
 		StalledSince: w.feed.Stalled, Earlier: w.earlierLeft(), Lost: w.feed.Lost, Gone: w.feed.Gone,
 	}
 }

@@ -20,7 +20,7 @@ import (
 // Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
 // an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
 func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
-	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), coordinate.CheckSlot(in.Slot, in.Spec.Slots))); err != nil {
+	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), coordinate.CheckSlot(in.Slot, in.Spec))); err != nil {
 		return wire.LegResult{}, err
 	}
 	var l *loopLeg
@@ -87,7 +87,7 @@ func (l *loopLeg) Process(ctx workflow.Context, in wire.ProcessInput) workflow.F
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &wire.Clock{
-		LoopSlot: l.slot, Every: l.spec.Every, Skip: l.spec.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+		LoopSlot: l.slot, Every: l.spec.Loop.Every, Skip: l.spec.Loop.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
 	}
 	options := workflow.GetActivityOptions(ctx)
 	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
@@ -157,7 +157,7 @@ func (l *loopLeg) recover(hint wire.Hint) (wire.ProcessResult, bool) {
 // knows how many there may have been.
 func (l *loopLeg) doubt(began, now time.Time) {
 	ahead := l.slot.Next + 1
-	if every := l.spec.Every; every > 0 {
+	if every := l.spec.Loop.Every; every > 0 {
 		base := l.slot.Base
 		if base.IsZero() {
 			base = began.Add(-time.Duration(l.slot.Next+l.slot.Skipped) * every) // its first tick was due when it began

@@ -35,7 +35,7 @@ type loopWork struct {
 
 // New returns the work of a loop.
 func New(in wire.JobInput, state *wire.WorkState) coordinate.Work {
-	return &loopWork{Pager: pages.Pager{State: state}, slots: in.Spec.Slots, left: in.Loop, opened: make([]bool, in.Spec.Slots), legs: map[int]*pages.ChildLeg{}}
+	return &loopWork{Pager: pages.Pager{State: state}, slots: in.Spec.Loop.Slots, left: in.Loop, opened: make([]bool, in.Spec.Loop.Slots), legs: map[int]*pages.ChildLeg{}}
 }
 
 // Attach begins where an earlier run of the loop has left off. Nobody has missed the ticks of the time between: its next
@@ -50,7 +50,7 @@ func (w *loopWork) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) 
 		for i := range left {
 			left[i].Base = time.Time{}
 		}
-		w.State.Loop = &wire.LoopWorkState{Slots: c.Spec().LoopReport(left).At}
+		w.State.Loop = &wire.LoopWorkState{Slots: c.Spec().Loop.Report(left).At}
 	}
 	w.loop = w.State.Loop
 	return coordinate.Traits{InsistsOnInit: true, Ended: w.ended}, nil
@@ -143,7 +143,7 @@ func (w *loopWork) Amend(r *job.Report) {
 			slots[s.Slot] = s
 		}
 	}
-	r.Loop = w.C.Spec().LoopReport(slots)
+	r.Loop = w.C.Spec().Loop.Report(slots)
 	r.Manifests = nil
 	for _, s := range slots {
 		if s.Head != "" {

@@ -33,7 +33,7 @@ func RunLeg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 	if err != nil {
 		return wire.LegResult{}, err
 	}
-	if err := l.answerQueries(ctx, in.Spec); err != nil {
+	if err := l.answerQueries(ctx); err != nil {
 		return wire.LegResult{}, err
 	}
 	l.Listen()
@@ -96,15 +96,14 @@ func processIn(ref wire.Ref) func(workflow.Context, wire.ProcessInput) workflow.
 	}
 }
 
-func (l *leg) answerQueries(ctx workflow.Context, spec job.Spec) error {
+func (l *leg) answerQueries(ctx workflow.Context) error {
 	progress := func(executions []string) (job.Progress, error) { return l.ProgressWith(executions), nil }
-	var pending any = func() ([]wire.CommitInput, error) {
-		return []wire.CommitInput{l.manifest.Pending()}, nil
-	}
-	if spec.Source == job.SourceFeed { // it runs what an earlier run has left
-		pending = func(offset int) ([]byte, error) {
-			return wire.PendingPiece([]wire.CommitFeedInput{ofFeed(l.manifest.Pending())}, offset)
+	pending := func(offset *int) (any, error) {
+		in := l.manifest.Pending()
+		if offset == nil {
+			return []wire.CommitInput{in}, nil
 		}
+		return wire.PendingPiece([]wire.CommitFeedInput{ofFeed(in)}, *offset) // a feed asks, whose earlier run has left the batches
 	}
 	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, progress); err != nil {
 		return fmt.Errorf("answering queries: %w", err)
