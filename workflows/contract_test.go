@@ -120,7 +120,7 @@ var (
 	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "internal/watchdog."}
 	wired     = []string{
 		"internal/wire.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
-		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
+		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "job.jsonFeed", "job.jsonLoop", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
 		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch",
 	}
 )

@@ -406,7 +406,7 @@ func (l *fullest) Spec() job.Spec {
 		s := job.Spec{
 			Name: strings.Repeat("j", limits.MaxName), Pool: strings.Repeat("p", limits.MaxName),
 			Output: location("o") + ".csv", Errors: location("e"), Dropped: location("d"), Report: location("r"),
-			Store: location("s"),
+			Store: location("s"), Files: &job.Files{},
 		}
 		for range inputs {
 			s.Files.Input = append(s.Files.Input, name)
