@@ -11,6 +11,52 @@
 //   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive
 //   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report;
 //     left.go: Go calls that do not end
+//
+// # What they do
+//
+//   - Plan expands the inputs, writes the source table (size, modification time, format, CSV header of each; small
+//     inputs that follow one another are one source, decision 016), and cuts from where the last page ended.
+//     Automatic batches aim at five seconds of wall time of one slot, with as many calls at once as it makes, and
+//     get smaller towards the end. An input that cannot be read from the middle (.gz, .zst, stdin) is copied once
+//     into the store, in chunks of 16 MiB; what a first page that fails has copied is removed at once. A page of
+//     stdin ends with what has come (decision 037). A resumed job plans the items without an outcome in earlier
+//     runs.
+//   - Process runs one batch: it checks that the input is as it was planned, reads the range, makes calls, and
+//     writes results and error records to new objects, named with a random token. It returns early with a rest when
+//     the job stops, when its worker drains, when its job should slow down, and after a minute.
+//   - Commit writes a leg's manifest: the accepted parts, with ranges, counts and checksums. Manifests name those
+//     before them, so that the job carries only their heads.
+//   - Finish checks the books (the accepted ranges tile the items and, if their source has bytes, the bytes),
+//     verifies every checksum, joins the parts, and publishes the output while the store still names this run as the
+//     current one; then it removes what its run, and those that it continues or takes the place of, have left. Every
+//     step can be repeated. In stint run, where one process does all the work, the parts are joined as they come,
+//     and Finish continues from there if the accepted parts are those that were joined (decision 004).
+//
+// A redrive is a further run of a completed job with its own activities, PlanRedrive and FinishRedrive: the first
+// copies the failed items from the error records into the store and cuts that into batches, the second merges their
+// outcomes into the output and writes manifests for the merged state (decision 012).
+//
+// A feed's items come with their batches, and its outcomes, up to 64 KiB a batch, go back with the answers, so that a
+// batch needs no store. It has its own activities: CommitFeed gathers what was accepted into parts, lists the items
+// that were discarded, and writes what a stop leaves unfinished to spills; PlanFeed begins a feed, and finds what
+// earlier runs have left (decision 024). Finish and redrive are those of other jobs.
+//
+// Process reads its items from a source and writes their outcomes to a sink (activities/source.go, sink.go). A range
+// of an input, the failed items of a redrive and the items of a feed are sources; a part in the store is a sink, and
+// the answer of a feed's batch is one. A source without bytes leaves offset and length at 0: the books then tile
+// ordinals only.
+//
+// Between the two, a batch's calls are made in lanes (activities/lanes.go), as many at once as its slot has places
+// for. They are goroutines, which are used again for other lanes and which run Go handlers, too; a lane whose handler
+// does not return continues in another goroutine. They take their items from the line (line.go), which reads them in
+// blocks, hands them out in portions, and records outcomes in order. Outcomes behind an unfinished item are held back,
+// up to 32 MiB a batch and 128 MiB a slot; then nothing more is begun. An item that is called again later, because it
+// has failed or its handler asks for that, waits outside of the lanes (waiting.go); what it has behind it, tries and
+// waits, goes on with the batch's rest (decision 043). If the batch ends while such an item has no outcome, what was
+// held back is part of the rest, runs again, and counts as repeated (decision 021).
+//
+// Only a part that an accepted result names is in a manifest, and only an object that an accepted commit names is a
+// manifest: a worker that was presumed dead and wakes up cannot spoil the output.
 package activities
 
 import (

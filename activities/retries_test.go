@@ -167,6 +167,7 @@ func (r *refusing) handler() *callstest.Handler {
 
 // An item that waits holds up nothing but its place, at one call at once and at several; it costs no attempt,
 // and each item is answered once.
+// (B13: an item that waits holds up nothing but its place.)
 func TestD13_RetryAfterHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	for _, atOnce := range []int{1, 8} {

@@ -140,6 +140,7 @@ func TestD20_APipeGetsNothingAgainWithAnotherFile(t *testing.T) {
 }
 
 // A device gets what is written, and neither it nor a link to it is ever replaced or removed.
+// (X6: nothing but an ordinary file is ever replaced.)
 func TestD20_ADeviceInAnOutputsPlace(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(50))

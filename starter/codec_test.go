@@ -36,6 +36,7 @@ func (b *box) keys(file string, ids ...string) string {
 }
 
 // TestCodec_EveryCommand: all commands work behind a codec, and Temporal stores nothing that can be read.
+// (X3: every command works with a payload codec.)
 func TestCodec_EveryCommand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

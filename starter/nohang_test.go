@@ -106,6 +106,7 @@ func untilTheLimit(_ string, w way) bool { return w == limitedTo }
 var anyone = regexp.MustCompile(serverIsSilent.String() + "|" + workersAreQuiet.String())
 
 // TestNoCommandHangs: a new command that waits has to be in the table (see TestD15_EveryCommandEndsAtTheFirstSignal), and so is here.
+// (S19: every command ends at the first signal, and says who does not answer.)
 func TestNoCommandHangs(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range troubles {

@@ -149,7 +149,7 @@ func TestExec_OneProcessACall(t *testing.T) {
 	require.EqualValues(t, 3, o.totals.Calls)
 }
 
-// TestExec_CallsAimAtATime: once a filter's speed is known, calls are cut so that each takes some
+// TestExec_CallsAimAtATime (B1): once a filter's speed is known, calls are cut so that each takes some
 // seconds, and never more than so many items.
 func TestExec_CallsAimAtATime(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,23 @@ import (
 
 // roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
 // many places as it may run calls at once. It is safe for concurrent use.
+//
+// A slot has a number, which outlives its processes; the roster (slots.go) takes each batch into the slot that has the
+// least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
+// if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
+// with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
+// (internal/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
+// 022). It observes the calls and sets the number of places.
+//
+// When a slot's process dies its next incarnation is started: the first time in a row at once, then after waits that
+// double, and after --restarts of them the slot is out. Restarts while a fault is being narrowed down do not count. A
+// worker without slots ends, and its batches are run elsewhere. A batch has its places for as long as it makes calls:
+// while its part goes to the disk and its answer to the server, the slot's next batch already runs.
+//
+// A program (one incarnation) has three goroutines: one reads its frames, one its standard error, one waits for its
+// end and then ends the calls in hand. The goroutine that makes a call writes it and, if calls are quick, reads its
+// answer, too (decision 010); the reader of frames never waits for a program that does not read. Results are kept as
+// they come, so a crash costs only items without a result.
 type roster struct {
 	worker  string
 	fixed   int           // calls that a slot makes at once, unless there is a tuner

@@ -446,6 +446,7 @@ func (f *anyFeed) compare() {
 
 // TestD3_AnyItemsResultsAndErrors: whatever the items, results and errors of a feed with any stages are, each payload fits into a message,
 // and everything comes back byte for byte. STINT_PAYLOADS is how many feeds it has.
+// (X8: no content of items, results or errors makes a workflow task fail.)
 func TestD3_AnyItemsResultsAndErrors(t *testing.T) {
 	t.Parallel()
 	rounds := 8

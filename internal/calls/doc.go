@@ -14,4 +14,23 @@
 //	slot.go       where calls run; limiter.go: how many items may begin
 //	counts.go     faults and failed items; observer.go: who counts
 //	solo.go       calls in their own process; subcall.go: a call within a call
+//
+// # A call that fails
+//
+// The worker retries a call that fails as a whole (an error, a crash, a wrong number of results), and then halves it:
+// each half gets one try, a single item one more. So one bad item among n costs 2·log₂(n) + attempts further calls,
+// and no other item. A handler that takes items one by one, or that names the items that failed, needs none of that.
+//
+// If a program dies with several calls in hand, those are made again in halves, each of which has the program to
+// itself, until one call dies alone (internal/company, decision 023).
+//
+// A batch whose workers keep dying is narrowed down by the leg in the same way (dispatch/deaths.go, halve.go): it
+// dispatches the first half of the suspected items, and so on, until one item is left that runs alone and dies alone;
+// that one is recorded as failed. Deaths of workers, ends of whole processes and errors that pass have their own
+// counts, and a drain or a rest says nothing of an item. The last heartbeat's hint of what was in hand shortens the
+// search.
+//
+// A call's answer is held in memory until its items have their outcomes, so it is bounded (fit.go): what does not fit
+// is called again in smaller calls, which costs no try. A worker learns how much an item's answer takes and cuts its
+// calls for that; outcomes go to the part between the calls of a batch.
 package calls

@@ -56,6 +56,7 @@ func listed(t *testing.T, spec job.Spec) (names []string, leftOut int, err error
 }
 
 // X1: an output never replaces an input that is named, however the two are written.
+// (X7: files of stint's own are never data.)
 func TestOwn_NamedInputIsRefused(t *testing.T) {
 	t.Parallel()
 	at := ownTree(t)

@@ -35,6 +35,27 @@
 //   - The file based server there forgets a worker's timers even if the reaping fails, and ends
 //     its own process after a kill; here a failed reaping is retried every round, and the
 //     watchdog's own process is never signalled.
+//
+// # In a worker
+//
+// Three countdowns, each inside the next:
+//
+//	timer | held by | when it expires
+//	a scope: timers.Do, stint.expires | a handler, in a block of its code | the slot's process is killed, or the Go call cancelled
+//	the call's, --call-timeout | the worker, around every call | the same
+//	the batch's, --expiry | the server: its heartbeat timeout | the batch runs elsewhere
+//
+// Scopes belong to clients, one for each program and for each Go call; the worker's watchdog looks at all of them ten
+// times a second. Before it has a program killed it handles the frames that the program has already sent: a release
+// sent in time saves it. It requests the program's stacks first, which end up in the error.
+//
+// Beside every batch runs a watch (callwatch.go): it holds the timers of the calls in hand, each in its lane
+// (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
+// TERM, then KILL), and heartbeats only while the watchdog is healthy and no timer of the batch is overdue: a worker
+// that cannot guarantee the progress of a batch loses it to another one.
+//
+// A user's Go code cannot be killed inside the worker's process. Each of its calls runs in its own goroutine; one that
+// ignores its cancelled context for 5 s is left behind, its item has expired, and its later results are ignored.
 package watchdog
 
 // What lies where:
