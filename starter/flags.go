@@ -1,14 +1,8 @@
 package starter
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +15,6 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
-	"go.yaml.in/yaml/v3"
 )
 
 // sizeFlag is a number of bytes, written 65536, 64KiB or 64MB.
@@ -234,127 +227,57 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 	return s, nil
 }
 
-// readFile sets the flags that the job file names and the command line does not, and returns the
-// file's inputs.
-func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
-	keys, err := readDocument(o.file, dir)
-	if err != nil {
-		return nil, err
+// feedFlags are the flags that make a job a feed.
+type feedFlags struct {
+	feed          bool
+	capacityBytes sizeFlag
+}
+
+// feedFlagNames are the flags that only `start` offers.
+var feedFlagNames = []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}
+
+func (o *feedFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
+	o.capacityBytes = limits.DefaultCapacityBytes
+	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint put' or 'stint call', until 'stint close'")
+	fs.IntVar(&s.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
+	fs.Var(&o.capacityBytes, "capacity-bytes", "of a feed: their bytes, up to 64MiB")
+	fs.DurationVar(&s.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
+	fs.DurationVar(&s.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
+}
+
+// hide takes the flags out of the help of a command that runs no feeds. A job file may have them.
+func (o *feedFlags) hide(fs *pflag.FlagSet) {
+	for _, name := range feedFlagNames {
+		fs.Lookup(name).Hidden = true
 	}
-	var inputs []string
-	var errs []error
-	for _, key := range sortedKeys(keys) {
-		node := keys[key]
-		switch key {
-		case "input":
-			inputs, err = nodeStrings(&node)
-		case "source":
-			err = setSource(fs, &node)
-		case "outputs":
-			err = setOutputs(fs, keys, &node)
-		case "stages":
-			o.spec.Stages, err = nodeStages(&node)
-		case "pools":
-			o.pools.set(o.file, &node)
-		default:
-			err = setFlag(fs, key, &node)
+}
+
+// complete sets the fields of a feed. For other jobs it keeps only what was given, which Validate refuses.
+func (o *feedFlags) complete(fs *pflag.FlagSet, s *job.Spec) {
+	s.CapacityBytes = int64(o.capacityBytes)
+	if o.feed {
+		s.Source = job.SourceFeed
+		if !fs.Changed("format") {
+			s.Format = "" // a feed's own default
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", node.Line, err))
-		}
+		return
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, usageError("job file %s: %v", o.file, err)
+	s.Source = job.SourceFiles
+	if !fs.Changed("capacity") {
+		s.Capacity = 0
 	}
-	return inputs, nil
+	if !fs.Changed("capacity-bytes") {
+		s.CapacityBytes = 0
+	}
+	if !fs.Changed("keep") {
+		s.Keep = 0
+	}
 }
 
-// readDocument reads the keys of a job file.
-func readDocument(name, dir string) (map[string]yaml.Node, error) {
-	file := name
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+// refuse is the error of a command that runs no feeds, if the job is one.
+func (o *feedFlags) refuse(p *Program, why string) error {
+	if !o.feed {
+		return nil
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usageError("job file: %v", err)
-	}
-	var keys map[string]yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(data))
-	if err := documents.Decode(&keys); err != nil && err != io.EOF { // an empty file has no document
-		return nil, usageError("job file %s: %v", name, err)
-	}
-	var more yaml.Node
-	switch err := documents.Decode(&more); {
-	case err == nil:
-		return nil, usageError("job file %s: line %d: expected one YAML document, and another one begins here: use a file for each job", name, more.Line)
-	case err != io.EOF:
-		return nil, usageError("job file %s: %v", name, err)
-	}
-	return keys, nil
+	return usageError("%s: start one with '%[2]s start --feed', and its workers with '%[2]s worker', on a cluster or beside a '%[2]s server'", why, p.name())
 }
-
-func sortedKeys(m map[string]yaml.Node) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Compare(m[a].Line, m[b].Line) })
-}
-
-func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
-	flag := fs.Lookup(key)
-	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'pools', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
-	}
-	values, err := nodeStrings(node)
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	if flag.Changed {
-		return nil // the command line overrides the file
-	}
-	if list, ok := flag.Value.(pflag.SliceValue); ok && len(values) == 0 {
-		flag.Changed = true
-		return list.Replace(nil)
-	}
-	if _, list := flag.Value.(pflag.SliceValue); !list && len(values) > 1 {
-		return fmt.Errorf("%s: expected one value, not a list of %d%s", key, len(values), asOneText(key, values))
-	}
-	for _, value := range values {
-		if err := fs.Set(key, value); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return nil
-}
-
-// asOneText says how a list of the words of a command is written.
-func asOneText(key string, words []string) string {
-	if key != "exec" && key != "serve" {
-		return ""
-	}
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return fmt.Sprintf(": write '%s: %s'", key, strings.Join(quoted, " "))
-}
-
-func nodeStrings(node *yaml.Node) ([]string, error) {
-	switch {
-	case isValue(node):
-		return []string{node.Value}, nil
-	case node.Kind == yaml.SequenceNode:
-		var values []string
-		for _, n := range node.Content {
-			if !isValue(n) {
-				return nil, errNoValue
-			}
-			values = append(values, n.Value)
-		}
-		return values, nil
-	}
-	return nil, errNoValue
-}
-
-var errNoValue = errors.New("expected a value, or a list of values: leave the key out for its default, and write '' for an empty text")
-
-// isValue reports whether a node is a text, number or bool, and not null, which as a text would be "null".
-func isValue(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag != "!!null" }

@@ -3,7 +3,6 @@ package starter
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
@@ -72,24 +71,4 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 		}
 		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
 	})
-}
-
-// announce follows a job that has been started, or prints its name. Its pools are those besides its own.
-func announce(ctx context.Context, p *Program, client *jobs.Client, w watched, wait bool) error {
-	run, pool := w.run, w.run.Pool()
-	w.pools = append([]string{pool}, w.pools...)
-	if wait {
-		return w.toEnd(ctx, p, client)
-	}
-	for _, pool := range w.pools {
-		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
-	}
-	if w.json {
-		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
-	}
-	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {
-		fmt.Fprintf(p.Stderr, "page: %s\n", url)
-	}
-	_, err := fmt.Fprintln(p.Stdout, run.Name())
-	return err
 }

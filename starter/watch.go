@@ -3,8 +3,13 @@ package starter
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
 
@@ -46,4 +51,115 @@ func poolsOf(ctx context.Context, client *jobs.Client, name, own string) []strin
 		pools = append(pools, otherPools(spec)...)
 	}
 	return pools
+}
+
+const (
+	pollEvery = 500 * time.Millisecond // while a person looks
+	// pollLimit is how long a report may take; without a worker there is none.
+	pollLimit = 3 * time.Second
+	// answerLimit is how long a job may take to answer an update.
+	answerLimit = 10 * time.Second
+	// unservedEvery is how often the pool's pollers are checked, and unservedFirst the wait before the first check: the server
+	// takes a moment to know a worker that has just been started.
+	unservedEvery = 3 * time.Second
+	unservedFirst = time.Second
+)
+
+// follow shows a job's progress until it has ended, and returns its final report. A job that
+// failed is not an error: its report says so.
+func follow(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) (job.Report, error) {
+	defer show.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	looked := trap.Go("looking for workers", func() error {
+		lookForWorkers(ctx, p, client, run, pools, show)
+		return nil
+	})
+	report, err := run.Follow(ctx, show.every(), show.show)
+	cancel()
+	if defect := <-looked; defect != nil {
+		return report, defect
+	}
+	if _, ok := errors.AsType[*jobs.FailedError](err); ok {
+		err = nil
+	}
+	return report, err
+}
+
+// outcome returns the exit code of a final report.
+func outcome(r job.Report) error {
+	switch {
+	case r.State == job.Failed:
+		return &codeError{code: ExitFailed}
+	case r.State == job.Stopped && r.Error != nil: // with work still running
+		return &codeError{code: ExitStragglers}
+	case r.State == job.Stopped:
+		return &codeError{code: ExitStopped}
+	case r.Failed > 0:
+		return &codeError{code: ExitSomeFailed}
+	}
+	return nil
+}
+
+// watched is a job that a command follows to its end.
+type watched struct {
+	run   *jobs.Run
+	pools []string // that it waits for
+	json  bool
+	limit waitLimit
+}
+
+// toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
+// leave the job running.
+func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) error {
+	began := time.Now()
+	show := progressOf(p, w.json)
+	show.detailed = true
+	report, err := follow(ctx, p, client, w.run, w.pools, show)
+	name := w.run.Name()
+	switch {
+	case err != nil && interrupted(ctx):
+		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", name, p.name())}
+	case err != nil && w.limit.over(ctx):
+		return w.limit.exceeded(fmt.Sprintf("%[1]s has not ended within %[3]v, and continues: '%[2]s watch %[1]s' follows it, '%[2]s stop %[1]s' stops it", name, p.name(), w.limit.timeout),
+			p.whoIsSilent(ctx, client, w.run, w.pools))
+	case err != nil:
+		return err
+	}
+	if w.json {
+		if err := printJSON(p.Stdout, report); err != nil {
+			return err
+		}
+	} else {
+		show.page(report) // it may have ended before its first report
+		took := time.Since(began)
+		if report.Ended != nil && !report.Started.IsZero() {
+			took = report.Ended.Sub(report.Started)
+		}
+		summary(p.Stderr, p.Dir, report, took, true)
+		if report.State == job.Stopped || report.State == job.Failed {
+			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), name)
+		}
+	}
+	return outcome(report)
+}
+
+// announce follows a job that has been started, or prints its name. Its pools are those besides its own.
+func announce(ctx context.Context, p *Program, client *jobs.Client, w watched, wait bool) error {
+	run, pool := w.run, w.run.Pool()
+	w.pools = append([]string{pool}, w.pools...)
+	if wait {
+		return w.toEnd(ctx, p, client)
+	}
+	for _, pool := range w.pools {
+		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
+	}
+	if w.json {
+		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
+	}
+	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {
+		fmt.Fprintf(p.Stderr, "page: %s\n", url)
+	}
+	_, err := fmt.Fprintln(p.Stdout, run.Name())
+	return err
 }
