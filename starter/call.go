@@ -20,7 +20,6 @@ type callOptions struct {
 	feedCommand
 	items   givenItems
 	timeout time.Duration
-	session int64
 }
 
 func newCall(p *Program) *cobra.Command {
@@ -29,7 +28,7 @@ func newCall(p *Program) *cobra.Command {
 		Use:   "call JOB ITEM… | -f FILE | -",
 		Short: "Put items into a feed and print their results",
 		Long: `Puts items into a feed ('stint start --feed'), waits if there is no room, and prints their
-results in the order of the items, each in a line. Items are given as for 'stint put'. With --format
+results in the order of the items, each in a line. Items are given as for 'stint feed put'. With --format
 text of the feed, a result that is a string is printed as it stands.
 
 An item that has failed has a line on standard error instead: its number in this call, from 1, its
@@ -41,8 +40,8 @@ keeps its place, and its outcome is recorded. The kinds timeout, discarded (by a
 
 Exit status: 0 every item has its result, 1 the feed takes no items, 3 some items failed, 124 the feed has
 not answered at all within --timeout.`,
-		Example: `  stint call risk '{"species":"Osprey","size":"Large"}'
-  stint call risk -f strikes.jsonl > risks.jsonl`,
+		Example: `  stint feed call risk '{"species":"Osprey","size":"Large"}'
+  stint feed call risk -f strikes.jsonl > risks.jsonl`,
 		Args: feedItemsArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
 	}
@@ -51,8 +50,6 @@ not answered at all within --timeout.`,
 	fs.Lookup("json").Usage = "print the outcome of each item, failed ones too, as an object in a line"
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.timeout, "timeout", jobs.DefaultFeedLimit, "how long an item may take, from when it is read")
-	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
-	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
 }
 
@@ -60,14 +57,11 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 	if o.timeout <= 0 {
 		return usageError("--timeout %v: use a duration above 0", o.timeout)
 	}
-	if o.session < 0 {
-		return usageError("--session %d: use 1 or more", o.session)
-	}
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
 	limit := waitLimit{timeout: o.timeout}.begun()
-	options := jobs.FeedOptions{Session: o.session}
+	options := jobs.FeedOptions{Session: o.items.session}
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
@@ -176,7 +170,7 @@ type outcomes struct {
 // kindTimeout is the kind of an item whose result was not there in time.
 const kindTimeout = "timeout"
 
-// callOutcome is the outcome of one item, as `call --json` prints it.
+// callOutcome is the outcome of one item, as `feed call --json` prints it.
 type callOutcome struct {
 	Index   int64           `json:"index"`          // in this call, from 0
 	Item    *int64          `json:"item,omitempty"` // ordinal in the feed, if it is known

@@ -14,6 +14,17 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
+func newFeed(p *Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "feed",
+		Short: "Give items to a feed and get their results: put, call, reset, close, serve",
+		Long: `Uses feeds: jobs that take items from anywhere, at any time, and run until they are closed.
+'stint start --feed' starts one, 'stint status' shows how full it is, 'stint results' prints what it has recorded.`,
+	}
+	addCommands(cmd, newPut(p), newCall(p), newReset(p), newClose(p), newFeedServe(p))
+	return cmd
+}
+
 // feedClient is a client of a feed for items and results as JSON.
 type feedClient = jobs.Feed[json.RawMessage, json.RawMessage]
 
@@ -151,6 +162,6 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 	ctx, cancel := limit.limit(ctx)
 	defer cancel()
 	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
-		return watched{client.Get(name), []string{pool}, o.json, limit}.toEnd(ctx, p, client)
+		return watched{client.Get(name), []string{pool}, following{json: o.json, limit: limit}}.toEnd(ctx, p, client)
 	})
 }

@@ -238,7 +238,7 @@ var feedFlagNames = []string{"feed", "capacity", "capacity-bytes", "batch-wait",
 
 func (o *feedFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
 	o.capacityBytes = limits.DefaultCapacityBytes
-	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint put' or 'stint call', until 'stint close'")
+	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint feed put' or 'call', until 'stint feed close'")
 	fs.IntVar(&s.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
 	fs.Var(&o.capacityBytes, "capacity-bytes", "of a feed: their bytes, up to 64MiB")
 	fs.DurationVar(&s.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")

@@ -84,7 +84,7 @@ func sortedKeys(m map[string]yaml.Node) []string {
 
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 	flag := fs.Lookup(key)
-	if flag == nil || key == "file" || key == "help" {
+	if flag == nil || slices.Contains([]string{"file", "help", helpAll}, key) {
 		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'pools', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
 	}
 	values, err := nodeStrings(node)

@@ -112,14 +112,6 @@ func (o *planOptions) survey(ctx context.Context, p *Program, spec job.Spec) err
 	return printEither(p, o.json, survey, printSurvey)
 }
 
-// printEither prints a value as JSON, or for people.
-func printEither[T any](p *Program, asJSON bool, v T, forPeople func(io.Writer, T) error) error {
-	if asJSON {
-		return printJSON(p.Stdout, v)
-	}
-	return forPeople(p.Stdout, v)
-}
-
 // printSurvey prints what a job would have to do, with the numbers in a column.
 func printSurvey(out io.Writer, s predict.Survey) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)

@@ -22,10 +22,9 @@ import (
 
 type putOptions struct {
 	feedCommand
-	items   givenItems
-	wait    time.Duration
-	limit   waitLimit
-	session int64
+	items givenItems
+	wait  time.Duration
+	limit waitLimit
 }
 
 func newPut(p *Program) *cobra.Command {
@@ -45,8 +44,8 @@ list waits for room; without, the first refusal ends the command. A refused item
 
 Exit status: 0 all accepted, 1 not all (the number on standard output says how many were), 124 the feed
 has not answered within --timeout.`,
-		Example: `  stint put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
-  stint put risk -f strikes.jsonl --wait 1m`,
+		Example: `  stint feed put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
+  stint feed put risk -f strikes.jsonl --wait 1m`,
 		Args: feedItemsArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
@@ -60,8 +59,6 @@ has not answered within --timeout.`,
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.wait, "wait", 0, "how long a list waits for room (0: not at all)")
 	o.limit.addFlags(fs, "how long the feed may take to answer for a list, beyond --wait, for the first one from the beginning")
-	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
-	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
 }
 
@@ -69,14 +66,11 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	if o.wait < 0 {
 		return usageError("--wait %v: use 0 or more", o.wait)
 	}
-	if o.session < 0 {
-		return usageError("--session %d: use 1 or more", o.session)
-	}
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
 	limit := o.limit.begun()
-	options := jobs.FeedOptions{Session: o.session}
+	options := jobs.FeedOptions{Session: o.items.session}
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
@@ -273,17 +267,22 @@ func sizeOf(items []json.RawMessage) (bytes int64) {
 
 // givenItems are the items that a command gets: as arguments, or as the lines of a file.
 type givenItems struct {
-	file string // -f
-	args []string
+	file    string // -f
+	args    []string
+	session int64 // that must be open; 0: any
 }
 
 func (g *givenItems) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&g.file, "file", "f", "", "`FILE` with an item in each line; - for the standard input")
+	fs.Int64Var(&g.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
+	fs.Lookup("session").DefValue = zeroDefault
 }
 
 // take takes the arguments after the job's name.
 func (g *givenItems) take(args []string) error {
 	switch {
+	case g.session < 0:
+		return usageError("--session %d: use 1 or more", g.session)
 	case len(args) == 1 && args[0] == "-" && g.file == "":
 		g.file = "-"
 	case len(args) > 0 && g.file != "":

@@ -14,8 +14,7 @@ import (
 type resumeOptions struct {
 	connection connection
 	embedding  embedding
-	wait, json bool
-	limit      waitLimit
+	following
 }
 
 func newResume(p *Program) *cobra.Command {
@@ -39,9 +38,7 @@ With --wait it follows the job to its end and exits as 'stint run' does.` + abou
 	}
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
-	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	o.following.addFlags(cmd.Flags(), "job")
 	return cmd
 }
 
@@ -50,7 +47,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -69,6 +66,6 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
+		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool()), o.following})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -79,54 +80,50 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 	})
 }
 
-func newSchedules(p *Program) *cobra.Command {
+func newSchedule(p *Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "List, pause, resume, trigger and delete schedules of jobs",
+		Long: `Handles the schedules that 'stint start --cron' has made. Their runs are jobs like others: see
+'stint list' and 'stint status'.`,
+	}
 	var c connection
+	c.addFlags(cmd.PersistentFlags())
+	var note string
+	pause := forSchedules(p, &c, "pause NAME…", "Let ticks pass without a run, until 'resume'", "paused",
+		func(client *jobs.Client, ctx context.Context, name string) error {
+			return client.PauseSchedule(ctx, name, note)
+		})
+	pause.Flags().StringVar(&note, "reason", "", "why, shown in the list")
+	addCommands(cmd, newScheduleList(p, &c), pause,
+		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed", (*jobs.Client).ResumeSchedule),
+		forSchedules(p, &c, "trigger NAME…", "Start runs now, as at a tick", "triggered", (*jobs.Client).TriggerSchedule),
+		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs continue", "deleted", (*jobs.Client).Unschedule))
+	return cmd
+}
+
+func newScheduleList(p *Program, c *connection) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "schedules",
-		Short: "List, pause, trigger and delete schedules of jobs",
-		Long: `Lists the schedules that 'stint start --cron' has made: when each ticks next, and the state of its
-last run. The runs themselves are jobs like others: see 'stint list' and 'stint status'.`,
-		Args: wrongArgs(cobra.NoArgs),
+		Use:   "list",
+		Short: "List schedules: when each ticks next, and the state of its last run",
+		Args:  wrongArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				schedules, err := client.Schedules(ctx)
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(p.Stdout, schedules)
-				}
-				return printSchedules(p, schedules)
+				return printEither(p, asJSON, schedules, printSchedules)
 			})
 		},
 	}
-	c.addFlags(cmd.PersistentFlags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	var note string
-	pause := forSchedules(p, &c, "pause NAME…", "Let ticks pass without a run, until 'resume'", "paused",
-		func(ctx context.Context, client *jobs.Client, name string) error {
-			return client.PauseSchedule(ctx, name, note)
-		})
-	pause.Flags().StringVar(&note, "reason", "", "why, shown in the list")
-	cmd.AddCommand(
-		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs continue", "deleted",
-			func(ctx context.Context, client *jobs.Client, name string) error { return client.Unschedule(ctx, name) }),
-		pause,
-		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed",
-			func(ctx context.Context, client *jobs.Client, name string) error {
-				return client.ResumeSchedule(ctx, name)
-			}),
-		forSchedules(p, &c, "trigger NAME…", "Start runs now, as at a tick", "triggered",
-			func(ctx context.Context, client *jobs.Client, name string) error {
-				return client.TriggerSchedule(ctx, name)
-			}),
-	)
 	return cmd
 }
 
 // forSchedules makes a command that does something to each schedule named.
-func forSchedules(p *Program, c *connection, use, short, done string, do func(context.Context, *jobs.Client, string) error) *cobra.Command {
+func forSchedules(p *Program, c *connection, use, short, done string, do func(*jobs.Client, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),
@@ -134,7 +131,7 @@ func forSchedules(p *Program, c *connection, use, short, done string, do func(co
 			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				var errs []error
 				for _, name := range names {
-					err := do(ctx, client, name)
+					err := do(client, ctx, name)
 					errs = append(errs, err)
 					if err == nil {
 						fmt.Fprintf(p.Stderr, "schedule %s is %s\n", name, done)
@@ -146,8 +143,8 @@ func forSchedules(p *Program, c *connection, use, short, done string, do func(co
 	}
 }
 
-func printSchedules(p *Program, schedules []jobs.Scheduled) error {
-	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+func printSchedules(out io.Writer, schedules []jobs.Scheduled) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "SCHEDULE\tCRON\tPOOL\tOVERLAP\tNEXT\tLAST RUN\tSTATE\tOUTPUT")
 	for _, s := range schedules {
 		next, last, state := "never", "none yet", ""

@@ -17,8 +17,7 @@ type startOptions struct {
 	job        jobOptions
 	connection connection
 	schedule   scheduleFlags
-	wait, json bool
-	limit      waitLimit
+	following
 }
 
 func newStart(p *Program) *cobra.Command {
@@ -34,14 +33,14 @@ s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
 
 With --wait it follows the job and exits as 'stint run' does.
 
-With --feed the job has no inputs: it takes the items that 'stint put' and 'stint call' give it, in
-any number and from anywhere, and runs until 'stint close'. --capacity and --capacity-bytes bound
+With --feed the job has no inputs: it takes the items that 'stint feed put' and 'stint feed call'
+give it, in any number and from anywhere, and runs until 'stint feed close'. --capacity and --capacity-bytes bound
 what is accepted and unfinished; more is refused, and can be put again when there is room. Items
 leave in batches: of --batch-items, or fewer, whenever a worker is free; --batch-wait has batches
 that are not full wait for more.
 
-With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
-shows, pauses and deletes). Each run is a separate job, named after its tick in UTC:
+With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedule'
+lists, pauses and deletes). Each run is a separate job, named after its tick in UTC:
 nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
 --output, --errors, --dropped or --report stand for the tick; without them each run replaces the output when
 it completes. --overlap says what happens at a tick during the previous run:
@@ -61,9 +60,7 @@ it completes. --overlap says what happens at a tick during the previous run:
 	o.job.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
 	o.schedule.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
-	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	o.following.addFlags(cmd.Flags(), "job")
 	return cmd
 }
 
@@ -75,7 +72,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err := o.job.refusePools(p); err != nil {
 		return err
 	}
-	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
 	if slices.Contains(spec.Input, "-") {
@@ -108,7 +105,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 		if err != nil {
 			return err
 		}
-		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || spec.Source != job.SourceClock {
+		if err := announce(ctx, p, client, watched{run, append([]string{run.Pool()}, otherPools(spec)...), o.following}); err != nil || o.wait || spec.Source != job.SourceClock {
 			return err
 		}
 		if len(spec.Init) > 0 { // its slots begin when these hooks have ended, however long they take

@@ -25,47 +25,32 @@ func newStatus(p *Program) *cobra.Command {
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
-				report, err := reportOf(ctx, p, client, args[0])
-				var silent *unansweredError
-				if errors.As(err, &silent) && report.Job != "" {
-					return errors.Join(lastKnown(ctx, p, client, report, asJSON), err)
-				}
-				if err != nil {
-					return err
+				report, silent := reportOf(ctx, p, client, args[0])
+				if _, is := errors.AsType[*unansweredError](silent); silent != nil && (!is || report.Job == "") {
+					return silent
 				}
 				var running []jobs.RunningBatch
 				if !report.State.Final() {
+					var err error
 					if running, err = client.Get(args[0]).Running(ctx); err != nil {
-						return err
+						return errors.Join(err, silent)
 					}
 				}
 				if asJSON {
-					return printJSON(p.Stdout, statusReport{report, running})
+					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
 				}
-				if !report.State.Final() {
+				if !report.State.Final() && silent == nil {
 					for _, pool := range poolsOf(ctx, client, report.Job, report.Pool) {
 						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 					}
 				}
-				return printReport(p, report, running)
+				return errors.Join(printReport(p, report, running), silent) // of one that does not answer, the last numbers that are known
 			})
 		},
 	}
 	c.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// lastKnown prints the last numbers that are known of a job that does not answer.
-func lastKnown(ctx context.Context, p *Program, client *jobs.Client, report job.Report, asJSON bool) error {
-	running, err := client.Get(report.Job).Running(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(p.Stdout, statusReport{report, running})
-	}
-	return printReport(p, report, running)
 }
 
 // statusReport is a report with the batches in hand.

@@ -211,7 +211,7 @@ func errorsWhere(r job.Report, server bool) string {
 	case r.State == job.Completed:
 		return "not kept (--on-error drop)"
 	case r.State == job.Failed && server:
-		return "in the store: 'stint results " + r.Job + " --errors' prints them"
+		return "in the store: 'stint errors " + r.Job + "' prints them"
 	}
 	return "in the store: the file is written when the job has completed"
 }

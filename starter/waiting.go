@@ -14,7 +14,7 @@ import (
 )
 
 // A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is over. Commands
-// that serve (run, worker, server, gateway, codec-server) deal with signals themselves.
+// that serve (run, worker, server, feed serve, codec-server) deal with signals themselves.
 
 // interruptedError is the cause with which a request to end ends a command's context.
 type interruptedError struct{ signal os.Signal }
@@ -151,11 +151,6 @@ func (w waitLimit) limit(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithDeadlineCause(ctx, until, &limitError{w.timeout})
 }
 
-// over reports whether the limit has ended the context of a request that has failed.
-func (w *waitLimit) over(ctx context.Context) bool {
-	return isLimit(ctx)
-}
-
 // isLimit reports whether --timeout has ended the context of a request that has failed.
 func isLimit(ctx context.Context) bool {
 	awaitEnd(ctx)
@@ -193,6 +188,26 @@ func (p *Program) secondSignal(ended <-chan struct{}) bool {
 			}
 		}
 	}
+}
+
+// draining returns a context that the first request to end cancels, after saying what happens: in what stand the signal and the limit.
+// The second one ends the program at once. end ends the waiting for them.
+func (p *Program) draining(ctx context.Context, what string, limit time.Duration) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	trap.Watched("waiting for signals", p.defect, func() {
+		select {
+		case <-ended:
+			return
+		case s := <-p.Signals:
+			fmt.Fprintf(p.Stderr, what+"; once more to end at once\n", s, limit)
+			cancel()
+		}
+		if p.secondSignal(ended) {
+			p.Exit(ExitInterrupted)
+		}
+	})
+	return ctx, func() { close(ended); cancel() }
 }
 
 // handleSignals answers the first request to end with a stop, and the second at once.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -15,31 +16,30 @@ import (
 
 func newWatch(p *Program) *cobra.Command {
 	var c connection
-	var limit waitLimit
-	var asJSON bool
+	var o following
 	cmd := &cobra.Command{
 		Use:   "watch JOB",
 		Short: "Follow a job to its end",
 		Long:  "Shows a job's progress until it ends, and exits as 'stint run' does. Ctrl-C ends the watching only.",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := limit.check(cmd.Flags(), "", true); err != nil {
+			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
 				return err
 			}
-			ctx, cancel := limit.limit(cmd.Context())
+			ctx, cancel := o.limit.limit(cmd.Context())
 			defer cancel()
 			return c.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 				listed, err := client.Get(args[0]).Listed(ctx)
 				if err != nil {
 					return err
 				}
-				return watched{client.Get(args[0]), poolsOf(ctx, client, args[0], listed.Pool), asJSON, limit}.toEnd(ctx, p, client)
+				return watched{client.Get(args[0]), poolsOf(ctx, client, args[0], listed.Pool), o}.toEnd(ctx, p, client)
 			})
 		},
 	}
 	c.addFlags(cmd.Flags())
-	limit.addFlags(cmd.Flags(), "how long to watch; the job continues then (default: until its end)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
+	o.limit.addFlags(cmd.Flags(), "how long to watch; the job continues then (default: until its end)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
 	return cmd
 }
 
@@ -101,12 +101,25 @@ func outcome(r job.Report) error {
 	return nil
 }
 
+// following are the flags of a command that starts a job and may follow it to its end.
+type following struct {
+	wait, json bool
+	limit      waitLimit
+}
+
+func (o *following) addFlags(fs *pflag.FlagSet, what string) {
+	fs.BoolVar(&o.wait, "wait", false, "follow the "+what+" to its end")
+	o.limit.addFlags(fs, "with --wait, how long to wait; the "+what+" continues then (default: until its end)")
+	fs.BoolVar(&o.json, "json", false, "print reports as JSON")
+}
+
+func (o *following) check(fs *pflag.FlagSet) error { return o.limit.check(fs, "--wait", o.wait) }
+
 // watched is a job that a command follows to its end.
 type watched struct {
 	run   *jobs.Run
-	pools []string // that it waits for
-	json  bool
-	limit waitLimit
+	pools []string // that it waits for: its own, and others
+	following
 }
 
 // toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
@@ -120,7 +133,7 @@ func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) err
 	switch {
 	case err != nil && interrupted(ctx):
 		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", name, p.name())}
-	case err != nil && w.limit.over(ctx):
+	case err != nil && isLimit(ctx):
 		return w.limit.exceeded(fmt.Sprintf("%[1]s has not ended within %[3]v, and continues: '%[2]s watch %[1]s' follows it, '%[2]s stop %[1]s' stops it", name, p.name(), w.limit.timeout),
 			p.whoIsSilent(ctx, client, w.run, w.pools))
 	case err != nil:
@@ -144,22 +157,20 @@ func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) err
 	return outcome(report)
 }
 
-// announce follows a job that has been started, or prints its name. Its pools are those besides its own.
-func announce(ctx context.Context, p *Program, client *jobs.Client, w watched, wait bool) error {
-	run, pool := w.run, w.run.Pool()
-	w.pools = append([]string{pool}, w.pools...)
-	if wait {
+// announce follows a job that has been started, or prints its name.
+func announce(ctx context.Context, p *Program, client *jobs.Client, w watched) error {
+	if w.wait {
 		return w.toEnd(ctx, p, client)
 	}
 	for _, pool := range w.pools {
 		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 	}
 	if w.json {
-		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
+		return printJSON(p.Stdout, map[string]string{"job": w.run.Name(), "pool": w.run.Pool()})
 	}
-	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {
+	if url := p.pageOf(job.Report{Job: w.run.Name(), Run: w.run.ID()}); url != "" {
 		fmt.Fprintf(p.Stderr, "page: %s\n", url)
 	}
-	_, err := fmt.Fprintln(p.Stdout, run.Name())
+	_, err := fmt.Fprintln(p.Stdout, w.run.Name())
 	return err
 }

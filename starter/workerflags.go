@@ -125,7 +125,8 @@ func (o *workerOptions) settle(p *Program) (err error) {
 		return err
 	}
 	o.passOn(p)
-	return o.locateRoots(p.Dir)
+	o.options.Allow, err = absoluteRoots(o.options.Allow, p.Dir)
+	return err
 }
 
 // passOn gives the variables that --env only names their values in the program's environment, and says which are not set there.
@@ -182,16 +183,6 @@ func (o *workerOptions) command() (worker.Handler, error) {
 		}
 	}
 	return kind(argv...), nil
-}
-
-// locateRoots makes the roots of --allow absolute.
-func (o *workerOptions) locateRoots(dir string) error {
-	roots, err := absoluteRoots(o.options.Allow, dir)
-	if err != nil {
-		return err
-	}
-	o.options.Allow = roots
-	return nil
 }
 
 // absoluteRoots makes the roots of --allow absolute.
