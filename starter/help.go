@@ -19,17 +19,21 @@ const (
 	textColumns = 100
 )
 
-// flagGroups are the groups of flags in the help of commands that have many, in their order. The rare ones are left out where there are
-// more than mostFlags.
+// flagGroups are the groups of flags in the help of commands that have many, in their order. Of a command with more than
+// mostFlags, --help leaves the rare ones out.
 var flagGroups = []struct {
 	title       string
 	flags, rare []string
 }{
-	{"Usual flags", []string{"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"}, nil},
+	{"Usual flags", []string{
+		"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet",
+	}, nil},
 	{"Input", []string{"file", "delimiter", "quote"}, []string{"max-item", "max-input", "flush"}},
 	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}, nil},
 	{"Speed", []string{"batch-items", "window", "call-items", "job-rate"}, []string{"batch-bytes", "rate", "cpus"}},
-	{"Failure", []string{"attempts", "item-attempts", "call-timeout"}, []string{"backoff", "batch-timeout", "expiry", "restarts", "ready"}},
+	{"Failure", []string{"attempts", "item-attempts", "call-timeout"}, []string{
+		"backoff", "batch-timeout", "expiry", "restarts", "ready",
+	}},
 	{"Stop", []string{"grace"}, []string{"clean-stop", "ignore-stragglers", "drain", "kill-after"}},
 	{"Hooks", nil, []string{"init", "shutdown", "cleanup", "hook"}},
 	{"The handler's processes", []string{"env", "dir"}, []string{"seed"}},
@@ -164,7 +168,8 @@ func writeFlags(b *strings.Builder, title string, flags []*pflag.Flag) {
 	fmt.Fprintf(b, "\n%s:\n%s", title, set.FlagUsagesWrapped(helpColumns))
 }
 
-// writeGroups writes the flags of a command in groups, the rare ones only if they are wanted or there is room for them.
+// writeGroups writes the flags of a command in groups, the rare ones only if they are asked for or there is room for
+// them.
 func writeGroups(b *strings.Builder, cmd *cobra.Command, left []*pflag.Flag) {
 	all, more := cmd.Flags().Lookup(helpAll), 0
 	take := func(names []string) (flags []*pflag.Flag) {

@@ -466,7 +466,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 	path, err := binary()
 	require.NoError(t, err)
 	for name, line := range map[string][]string{
-		"worker":  {"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--drain", "1s"},
+		"worker":     {"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--drain", "1s"},
 		"feed serve": {"feed", "serve", "--listen", "0", "--drain", "1s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package starter is stint's command line: one file for each command. [Main] makes it a whole program,
-// around a Go handler or, for stint itself, around any command.
+// Package starter is stint's command line: a file for most commands; root.go lists them all. [Main] makes it a whole
+// program, around a Go handler or, for stint itself, around any command.
 package starter
 
 import (

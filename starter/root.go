@@ -55,7 +55,8 @@ Words such as batch and call, and recipes: ` + docsPage,
 			newRun(p), newPlan(p), newStart(p), newLoop(p), newFeed(p), newSchedule(p), newWorker(p), newServer(p),
 		}},
 		{"Follow and change jobs", []*cobra.Command{
-			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p), newStop(p), newResume(p), newRedrive(p), newSet(p),
+			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p),
+			newStop(p), newResume(p), newRedrive(p), newSet(p),
 		}},
 		{"Other commands", []*cobra.Command{newWorkers(p), newCodecServer(p), newVersion(p)}},
 	} {
@@ -92,14 +93,14 @@ func addCommands(to *cobra.Command, commands ...*cobra.Command) {
 // commandFlags are the flags that give the handler, in examples and in brackets.
 var commandFlags = regexp.MustCompile(` --(exec|serve) '[^']*'| \(--exec [^)]*\)`)
 
-// adapt puts the program's own name into all help texts, where they name a command of stint, and takes out how a handler is given if
+// adapt puts the program's own name where help texts name a command of stint, and takes out how a handler is given if
 // the program has one. It adds --help-all where it is of use.
 func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 	ours := func(text *string) {
 		if p.builtIn() {
 			*text = commandFlags.ReplaceAllString(*text, "")
 		}
-		*text = commands.ReplaceAllString(*text, p.name()+" $1")
+		*text = commands.ReplaceAllStringFunc(*text, func(line string) string { return p.name() + line[len("stint"):] })
 	}
 	for _, text := range []*string{&cmd.Use, &cmd.Short, &cmd.Long, &cmd.Example} {
 		ours(text)

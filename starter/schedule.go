@@ -96,7 +96,8 @@ func newSchedule(p *Program) *cobra.Command {
 		})
 	pause.Flags().StringVar(&note, "reason", "", "why, shown in the list")
 	addCommands(cmd, newScheduleList(p, &c), pause,
-		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed", (*jobs.Client).ResumeSchedule),
+		forSchedules(p, &c, "resume NAME…", "Resume paused schedules; missed ticks are not made up for", "resumed",
+			(*jobs.Client).ResumeSchedule),
 		forSchedules(p, &c, "trigger NAME…", "Start runs now, as at a tick", "triggered", (*jobs.Client).TriggerSchedule),
 		forSchedules(p, &c, "delete NAME…", "Delete schedules; their runs continue", "deleted", (*jobs.Client).Unschedule))
 	return cmd
@@ -123,7 +124,9 @@ func newScheduleList(p *Program, c *connection) *cobra.Command {
 }
 
 // forSchedules makes a command that does something to each schedule named.
-func forSchedules(p *Program, c *connection, use, short, done string, do func(*jobs.Client, context.Context, string) error) *cobra.Command {
+func forSchedules(
+	p *Program, c *connection, use, short, done string, do func(*jobs.Client, context.Context, string) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short,
 		Args: wrongArgs(cobra.MinimumNArgs(1)),

@@ -44,7 +44,8 @@ func newStatus(p *Program) *cobra.Command {
 						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 					}
 				}
-				return errors.Join(printReport(p, report, running), silent) // of one that does not answer, the last numbers that are known
+				// Of a job that does not answer these are the last numbers that are known.
+				return errors.Join(printReport(p, report, running), silent)
 			})
 		},
 	}

@@ -190,8 +190,8 @@ func (p *Program) secondSignal(ended <-chan struct{}) bool {
 	}
 }
 
-// draining returns a context that the first request to end cancels, after saying what happens: in what stand the signal and the limit.
-// The second one ends the program at once. end ends the waiting for them.
+// draining returns a context that the first request to end cancels, after saying what happens then: what is a format for
+// the signal and the limit. The second one ends the program at once. end ends the waiting for both.
 func (p *Program) draining(ctx context.Context, what string, limit time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -51,7 +51,7 @@ var waiting = map[string][]string{
 	"list": {"list"}, "workers": {"workers", "workers --pool p"}, "status": {"status a-job", "status an-ended-job"}, "watch": {"watch a-job"},
 	"feed put": {"feed put a-feed 1", "feed put a-feed --wait 2s 1"}, "feed call": {"feed call a-feed 1"}, "feed reset": {"feed reset one-feed"},
 	"feed close": {"feed close one-feed", "feed close one-feed --wait"},
-	"results": {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
+	"results":    {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
 	"errors": {"errors a-job", "errors a-job --follow"},
 	"stop": {
 		"stop one-job", "stop one-feed", "stop one-job --wait", "stop one-feed --wait", "stop --all", "stop --pool p --wait",
@@ -63,7 +63,7 @@ var waiting = map[string][]string{
 		"start --pool p in.txt -o out.txt", "start --pool p in.txt -o out.txt --wait", "start --feed --pool p -o feed.out --wait",
 		"start --pool p in.txt -o out.txt --name a-name --cron @daily",
 	},
-	"loop":      {"loop --pool p", "loop --pool p --wait"},
+	"loop":          {"loop --pool p", "loop --pool p --wait"},
 	"schedule list": {"schedule list"}, "schedule pause": {"schedule pause a-schedule"}, "schedule resume": {"schedule resume a-schedule"},
 	"schedule trigger": {"schedule trigger a-schedule"}, "schedule delete": {"schedule delete a-schedule"},
 }
