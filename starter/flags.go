@@ -84,22 +84,19 @@ func (c *concurrencyFlag) Set(text string) error {
 
 // jobOptions are the flags that describe a job; the keys of a job file are their names.
 type jobOptions struct {
-	file       string
-	spec       job.Spec
-	maxItem    sizeFlag
-	maxInput   sizeFlag
-	batchBytes sizeFlag
-	feed       feedFlags
-	loop       loopFlags
-	fresh      bool
-	timeout    time.Duration // --call-timeout as written
-	grace      time.Duration // --grace as written
-	pools      poolsFile     // of the job file
+	file    string
+	spec    job.Spec
+	feed    feedFlags
+	loop    loopFlags
+	fresh   bool
+	timeout time.Duration // --call-timeout as written
+	grace   time.Duration // --grace as written
+	pools   poolsFile     // of the job file
 }
 
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	s := &o.spec
-	o.maxItem, o.maxInput = limits.DefaultMaxItem, limits.DefaultMaxInput
+	s.MaxItem, s.MaxInput = limits.DefaultMaxItem, limits.DefaultMaxInput
 	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here override it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
@@ -113,11 +110,11 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Dropped, "dropped", "", "`FILE` for the items for which the handler gives no result (default: none)")
 	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
-	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
-	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
+	fs.Var((*sizeFlag)(&s.MaxItem), "max-item", "longest item; a longer one is a failed item")
+	fs.Var((*sizeFlag)(&s.MaxInput), "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
 	fs.DurationVar(&s.Flush, "flush", limits.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
-	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
+	fs.Var((*sizeFlag)(&s.BatchBytes), "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
 	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", limits.MaxWindow))
 	fs.DurationVar(&s.Expiry, "expiry", limits.DefaultExpiry, "a worker silent for so long is presumed dead")
@@ -167,7 +164,6 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	}
 	s := o.spec
 	s.Input = inputs
-	s.MaxItem, s.MaxInput, s.BatchBytes = int64(o.maxItem), int64(o.maxInput), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
 		s.CleanStop = []string{limits.NoCleanStop}
@@ -228,19 +224,16 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 }
 
 // feedFlags are the flags that make a job a feed.
-type feedFlags struct {
-	feed          bool
-	capacityBytes sizeFlag
-}
+type feedFlags struct{ feed bool }
 
 // feedFlagNames are the flags that only `start` offers.
 var feedFlagNames = []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}
 
 func (o *feedFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
-	o.capacityBytes = limits.DefaultCapacityBytes
 	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint feed put' or 'call', until 'stint feed close'")
 	fs.IntVar(&s.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
-	fs.Var(&o.capacityBytes, "capacity-bytes", "of a feed: their bytes, up to 64MiB")
+	s.CapacityBytes = limits.DefaultCapacityBytes
+	fs.Var((*sizeFlag)(&s.CapacityBytes), "capacity-bytes", "of a feed: their bytes, up to 64MiB")
 	fs.DurationVar(&s.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
 	fs.DurationVar(&s.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
 }
@@ -254,7 +247,6 @@ func (o *feedFlags) hide(fs *pflag.FlagSet) {
 
 // complete sets the fields of a feed. For other jobs it keeps only what was given, which Validate refuses.
 func (o *feedFlags) complete(fs *pflag.FlagSet, s *job.Spec) {
-	s.CapacityBytes = int64(o.capacityBytes)
 	if o.feed {
 		s.Source = job.SourceFeed
 		if !fs.Changed("format") {

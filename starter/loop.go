@@ -12,11 +12,7 @@ import (
 )
 
 // loopFlags are the flags that make a job a loop.
-type loopFlags struct {
-	loop  bool
-	every time.Duration
-	slots int
-}
+type loopFlags struct{ loop bool }
 
 // loopFlag makes a job a loop. Only the command `loop` has it, and sets it.
 const loopFlag = "loop"
@@ -30,8 +26,8 @@ var notForLoops = []string{
 
 func (o *loopFlags) addFlags(fs *pflag.FlagSet, s *job.Spec) {
 	fs.BoolVar(&o.loop, loopFlag, false, "run ticks of a clock")
-	fs.DurationVar(&o.every, "every", 0, "the interval, 1ms or more (default: back to back)")
-	fs.IntVar(&o.slots, "slots", 1, "how many slots of the pool it runs in, 1 to 200, each with ticks of its own")
+	fs.DurationVar(&s.Every, "every", 0, "the interval, 1ms or more (default: back to back)")
+	fs.IntVar(&s.Slots, "slots", 1, "how many slots of the pool it runs in, 1 to 200, each with ticks of its own")
 	fs.StringVar(&s.CatchUp, "catch-up", "", "what becomes of ticks that are due while an earlier one runs: `all|skip`, made up afterwards or left out (default: all)")
 }
 
@@ -40,13 +36,13 @@ func (o *loopFlags) complete(fs *pflag.FlagSet, s *job.Spec) error {
 	if !o.loop {
 		return nil
 	}
-	if fs.Changed("every") && o.every <= 0 {
-		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", o.every)
+	if fs.Changed("every") && s.Every <= 0 {
+		return usageError("--every %v: use 1ms or more, or leave it out to run back to back", s.Every)
 	}
-	if o.slots < 1 {
-		return usageError("--slots %d: use 1 to %d", o.slots, limits.MaxSlots)
+	if s.Slots < 1 {
+		return usageError("--slots %d: use 1 to %d", s.Slots, limits.MaxSlots)
 	}
-	s.Source, s.Every, s.Slots = job.SourceClock, o.every, o.slots
+	s.Source = job.SourceClock
 	if !fs.Changed("format") {
 		s.Format = ""
 	}

@@ -60,7 +60,6 @@ own, and the slowest is named.`,
 	o.job.feed.hide(fs)
 	o.worker.addFlags(fs, p)
 	fs.IntVar(&o.sample, "sample", 0, "try the handler on `N` items, and predict the job from them (default: none)")
-	fs.Lookup("sample").DefValue = zeroDefault
 	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one would run the job")
 	fs.Uint64Var(&o.seed, "sample-seed", 1, "with --sample: another seed draws other items")
 	fs.BoolVar(&o.json, "json", false, "print JSON")

@@ -275,7 +275,6 @@ type givenItems struct {
 func (g *givenItems) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&g.file, "file", "f", "", "`FILE` with an item in each line; - for the standard input")
 	fs.Int64Var(&g.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
-	fs.Lookup("session").DefValue = zeroDefault
 }
 
 // take takes the arguments after the job's name.

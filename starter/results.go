@@ -75,7 +75,6 @@ func (o *resultsOptions) command(p *Program, cmd *cobra.Command) *cobra.Command 
 	fs := cmd.Flags()
 	o.connection.addFlags(fs)
 	fs.Int64Var(&o.want.Session, "session", 0, "of a feed: only items of session `N` (default: all)")
-	fs.Lookup("session").DefValue = zeroDefault
 	fs.BoolVar(&o.follow, "follow", false, "continue until the job has ended")
 	o.limit.addFlags(fs, "with --follow, how long to continue (default: until the job has ended)")
 	return cmd

@@ -16,12 +16,9 @@ import (
 )
 
 // scheduleFlags are the flags of `start` that make a schedule of the job.
-type scheduleFlags struct {
-	options job.ScheduleOptions
-}
+type scheduleFlags struct{ job.ScheduleOptions }
 
-func (o *scheduleFlags) addFlags(fs *pflag.FlagSet) {
-	s := &o.options
+func (s *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&s.Cron, "cron", nil, "start the job at each tick of `EXPR`, not now: '0 3 * * *' (5 to 7 fields), @daily, '@every 90m'; repeatable")
 	fs.StringVar(&s.TimeZone, "time-zone", "", "`ZONE` of --cron, such as Europe/Berlin (default: UTC)")
 	fs.StringVar((*string)(&s.Overlap), "overlap", string(job.OverlapSkip), "`POLICY` for ticks during a run: skip, queue-one, queue, stop, terminate or allow")
@@ -29,7 +26,7 @@ func (o *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 }
 
 // refuseWithoutCron refuses flags that would have no effect.
-func (o *scheduleFlags) refuseWithoutCron(fs *pflag.FlagSet) error {
+func (s *scheduleFlags) refuseWithoutCron(fs *pflag.FlagSet) error {
 	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
 		if fs.Changed(name) {
 			return usageError("--%s is for a schedule: give --cron, too", name)
@@ -53,7 +50,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 	if spec.Name == "" {
 		return usageError("a schedule needs a name: give --name NAME")
 	}
-	options := o.schedule.options
+	options := o.schedule.ScheduleOptions
 	options.Replace = o.job.fresh
 	if err := options.Validate(spec.WithDefaults()); err != nil {
 		return usageError("%w", err)

@@ -81,7 +81,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if spec.Pool == "" && len(spec.Stages) == 0 {
 		return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
 	}
-	if len(o.schedule.options.Cron) > 0 {
+	if len(o.schedule.Cron) > 0 {
 		return o.makeSchedule(cmd.Context(), p, spec)
 	}
 	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {

@@ -121,9 +121,6 @@ func (e *limitError) Timeout() bool { return true }
 // addFlags adds the flag. Its default is the present value; 0 is no limit.
 func (w *waitLimit) addFlags(fs *pflag.FlagSet, usage string) {
 	fs.DurationVar(&w.timeout, "timeout", w.timeout, usage)
-	if w.timeout == 0 {
-		fs.Lookup("timeout").DefValue = zeroDefault
-	}
 }
 
 // check refuses limits that are none. A command that waits only with another flag names it, and whether it is set.
