@@ -221,15 +221,8 @@ func (o *outcomes) one(r jobs.Result[json.RawMessage, json.RawMessage], err erro
 		if err != nil {
 			return err
 		}
-		if _, err := o.p.Stdout.Write(line); err != nil {
-			return fmt.Errorf("printing: %w", err)
-		}
-		return nil
+		return o.print(line)
 	}
-	return o.print(outcome)
-}
-
-func (o *outcomes) print(outcome callOutcome) error {
 	switch {
 	case outcome.Error != nil:
 		fmt.Fprintln(o.p.Stderr, outcome.describe())
@@ -242,7 +235,11 @@ func (o *outcomes) print(outcome callOutcome) error {
 	if o.text && json.Unmarshal(line, &said) == nil {
 		line = []byte(said)
 	}
-	if _, err := o.p.Stdout.Write(append(line, '\n')); err != nil {
+	return o.print(append(line, '\n'))
+}
+
+func (o *outcomes) print(line []byte) error {
+	if _, err := o.p.Stdout.Write(line); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	return nil
@@ -267,27 +264,22 @@ func (c callOutcome) describe() string {
 // failureOf returns the error of an item; nil: it is not one item's.
 func failureOf(err error) *callError {
 	var failed *jobs.ItemError
-	var discarded *jobs.DiscardedError
-	var stored *jobs.StoredError
-	var decode *jobs.DecodeError
 	var invalid *jobs.InvalidItemError
-	var large *jobs.TooLargeError
-	var late *jobs.TimeoutError
 	said := func(kind string) *callError { return &callError{Kind: kind, Message: err.Error()} }
 	switch {
 	case errors.As(err, &failed):
 		return &callError{Kind: failed.Kind, Type: cmp.Or(failed.Err.Type, "Error"), Message: failed.Err.Message, Stack: failed.Err.Stack}
-	case errors.As(err, &discarded):
+	case wraps[*jobs.DiscardedError](err):
 		return said("discarded")
-	case errors.As(err, &stored):
+	case wraps[*jobs.StoredError](err):
 		return said("stored")
-	case errors.As(err, &decode):
+	case wraps[*jobs.DecodeError](err):
 		return said("error")
 	case errors.As(err, &invalid):
 		return &callError{Kind: job.KindInvalid, Message: fmt.Sprintf("the item cannot be sent: %v", rootCause(invalid.Err))}
-	case errors.As(err, &large):
-		return &callError{Kind: job.KindInvalid, Message: err.Error()}
-	case errors.As(err, &late):
+	case wraps[*jobs.TooLargeError](err):
+		return said(job.KindInvalid)
+	case wraps[*jobs.TimeoutError](err):
 		return said(kindTimeout)
 	}
 	return nil

@@ -297,9 +297,7 @@ func (e *awayError) Unwrap() error { return e.cause }
 
 // isAway reports whether an error says that a server cannot be reached, or cannot answer now.
 func isAway(err error) bool {
-	var unavailable *serviceerror.Unavailable
-	var late *serviceerror.DeadlineExceeded
-	return errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
+	return wraps[*serviceerror.Unavailable](err) || wraps[*serviceerror.DeadlineExceeded](err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // sayWhoIsLate puts what it means in the place of a client's "context deadline exceeded".

@@ -3,7 +3,6 @@ package starter
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -63,12 +62,10 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 		feed := jobs.NewFeed[json.RawMessage, json.RawMessage](client, name, options)
 		defer feed.Release()
 		err = fn(ctx, feed, listed)
-		var unserved *jobs.UnservedError
-		var failed *jobs.FailedError
 		switch {
-		case errors.As(err, &unserved):
+		case wraps[*jobs.UnservedError](err):
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
-		case errors.As(err, &failed):
+		case wraps[*jobs.FailedError](err):
 			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)
 		case isLate(err):
 			err = &codeError{code: ExitTimeout, err: fmt.Errorf("%w\n%s", err, p.whoDoesNotAnswer(ctx, client, client.Get(name)))}

@@ -126,6 +126,12 @@ func (e *codeError) Error() string {
 
 func (e *codeError) Unwrap() error { return e.err }
 
+// wraps reports whether an error is one of type E, or wraps one.
+func wraps[E error](err error) bool {
+	_, does := errors.AsType[E](err)
+	return does
+}
+
 func usageError(format string, args ...any) error {
 	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
 }

@@ -90,7 +90,6 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 	for {
 		report, err := reportOf(ctx, p, client, name)
 		pool = report.Pool
-		var silent *unansweredError
 		switch {
 		case err == nil:
 			shown = ""
@@ -111,7 +110,7 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 			if !o.follow || report.State.Final() {
 				return nil
 			}
-		case !o.follow || !errors.As(err, &silent):
+		case !o.follow || !wraps[*unansweredError](err):
 			return err
 		case shown != err.Error(): // a worker may come
 			shown = err.Error()

@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
@@ -60,7 +59,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	defer cancel()
 	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Resume(ctx, name, jobs.ResumeOptions{Settings: settings})
-		if _, ok := errors.AsType[*jobs.EndedError](err); ok {
+		if wraps[*jobs.EndedError](err) {
 			return p.nothingToResume(name)
 		}
 		if err != nil {

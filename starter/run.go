@@ -261,8 +261,7 @@ func (r *running) all(ctx context.Context) error {
 
 // isEnd reports whether an error only says how the job ended, as its report does.
 func isEnd(err error, stopped context.Context) bool {
-	var failed *jobs.FailedError
-	return errors.As(err, &failed) || stopped.Err() != nil && errors.Is(err, context.Cause(stopped))
+	return wraps[*jobs.FailedError](err) || stopped.Err() != nil && errors.Is(err, context.Cause(stopped))
 }
 
 func (r *running) options(ctx context.Context) local.Options {

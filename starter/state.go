@@ -127,7 +127,7 @@ func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo
 	}
 	defer c.Close()
 	listed, err := jobs.NewClient(c).Get(r.spec.Name).Listed(ctx)
-	if _, ok := errors.AsType[*jobs.NotFoundError](err); ok {
+	if wraps[*jobs.NotFoundError](err) {
 		return false, nil
 	}
 	return err == nil && listed.State != job.Completed, err

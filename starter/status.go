@@ -26,7 +26,7 @@ func newStatus(p *Program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				report, silent := reportOf(ctx, p, client, args[0])
-				if _, is := errors.AsType[*unansweredError](silent); silent != nil && (!is || report.Job == "") {
+				if silent != nil && (report.Job == "" || !wraps[*unansweredError](silent)) {
 					return silent
 				}
 				var running []jobs.RunningBatch

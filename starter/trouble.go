@@ -3,7 +3,6 @@ package starter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -281,8 +280,7 @@ func answers(ctx context.Context, run *jobs.Run) bool {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
 	_, err := run.Report(ctx)
-	_, silent := errors.AsType[*jobs.UnansweredError](err)
-	return !silent
+	return !wraps[*jobs.UnansweredError](err)
 }
 
 // whoDoesNotAnswer is whoIsSilent for a job that has not answered.

@@ -47,8 +47,7 @@ func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func(
 
 // interrupted reports whether a request to end has ended the context.
 func interrupted(ctx context.Context) bool {
-	_, is := errors.AsType[*interruptedError](context.Cause(ctx))
-	return is
+	return wraps[*interruptedError](context.Cause(ctx))
 }
 
 // unlessInterrupted returns the error of a command that was run with this context: after a request to end one with its exit
@@ -151,8 +150,7 @@ func (w waitLimit) limit(ctx context.Context) (context.Context, context.CancelFu
 // isLimit reports whether --timeout has ended the context of a request that has failed.
 func isLimit(ctx context.Context) bool {
 	awaitEnd(ctx)
-	_, is := errors.AsType[*limitError](context.Cause(ctx))
-	return is
+	return wraps[*limitError](context.Cause(ctx))
 }
 
 // exceeded is the error of a command whose limit is over: what has not come, and who does not answer, if that is known.

@@ -3,7 +3,6 @@ package starter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -80,7 +79,7 @@ func follow(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run,
 	if defect := <-looked; defect != nil {
 		return report, defect
 	}
-	if _, ok := errors.AsType[*jobs.FailedError](err); ok {
+	if wraps[*jobs.FailedError](err) {
 		err = nil
 	}
 	return report, err
