@@ -75,7 +75,7 @@ func shownFlags(help string) (names []string) {
 		names = append(names, found[1])
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names) // an example may have one at the beginning of a line
 }
 
 // --help shows no more flags than can be read, --help-all shows all, and each can be used, completed and suggested.
