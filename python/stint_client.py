@@ -1,4 +1,4 @@
-"""A client of stint's feeds, over `stint gateway`. It needs nothing but Python 3.9.
+"""A client of stint's feeds, over `stint feed serve`. It needs nothing but Python 3.9.
 
     from stint_client import Feed
 

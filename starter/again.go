@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -68,12 +67,10 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 		},
 	}
 	err = r.all(cmd.Context())
-	var none *jobs.NotFoundError
-	var completed *jobs.EndedError
 	switch {
-	case errors.As(err, &none):
+	case wraps[*jobs.NotFoundError](err):
 		return fmt.Errorf("there is no job %s in the state of %s: the state of a job of '%s run' is in the directory where it was run, or in its --state", name, r.state, p.name())
-	case errors.As(err, &completed):
+	case wraps[*jobs.EndedError](err):
 		return p.nothingToResume(name)
 	}
 	return err

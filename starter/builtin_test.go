@@ -19,8 +19,8 @@ func (b *box) risk() {
 }
 
 var commands = []string{
-	"run", "start", "worker", "server", "list", "workers", "status", "watch", "results", "stop", "resume", "redrive", "set", "schedules", "plan",
-	"gateway", "codec-server", "version",
+	"run", "start", "worker", "server", "list", "workers", "status", "watch", "results", "errors", "stop", "resume", "redrive", "set", "plan",
+	"loop", "feed", "feed put", "feed call", "feed reset", "feed close", "feed serve", "schedule", "schedule list", "codec-server", "version",
 }
 
 // A program with its own handler speaks of itself, not of flags that it refuses.
@@ -29,7 +29,7 @@ func TestBuiltIn_Help(t *testing.T) {
 	b := setup(t)
 	b.risk()
 	for _, command := range commands {
-		help := b.stint(command, "--help").exits(starter.ExitOK).stdout.String()
+		help := b.stint(append(strings.Fields(command), "--help")...).exits(starter.ExitOK).stdout.String()
 		require.Contains(t, help, "risk "+command)
 		for _, of := range append(commands, "COMMAND") {
 			require.NotContains(t, help, "stint "+of, command)

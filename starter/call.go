@@ -20,7 +20,6 @@ type callOptions struct {
 	feedCommand
 	items   givenItems
 	timeout time.Duration
-	session int64
 }
 
 func newCall(p *Program) *cobra.Command {
@@ -29,7 +28,7 @@ func newCall(p *Program) *cobra.Command {
 		Use:   "call JOB ITEM… | -f FILE | -",
 		Short: "Put items into a feed and print their results",
 		Long: `Puts items into a feed ('stint start --feed'), waits if there is no room, and prints their
-results in the order of the items, each in a line. Items are given as for 'stint put'. With --format
+results in the order of the items, each in a line. Items are given as for 'stint feed put'. With --format
 text of the feed, a result that is a string is printed as it stands.
 
 An item that has failed has a line on standard error instead: its number in this call, from 1, its
@@ -41,8 +40,8 @@ keeps its place, and its outcome is recorded. The kinds timeout, discarded (by a
 
 Exit status: 0 every item has its result, 1 the feed takes no items, 3 some items failed, 124 the feed has
 not answered at all within --timeout.`,
-		Example: `  stint call risk '{"species":"Osprey","size":"Large"}'
-  stint call risk -f strikes.jsonl > risks.jsonl`,
+		Example: `  stint feed call risk '{"species":"Osprey","size":"Large"}'
+  stint feed call risk -f strikes.jsonl > risks.jsonl`,
 		Args: feedItemsArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
 	}
@@ -51,8 +50,6 @@ not answered at all within --timeout.`,
 	fs.Lookup("json").Usage = "print the outcome of each item, failed ones too, as an object in a line"
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.timeout, "timeout", jobs.DefaultFeedLimit, "how long an item may take, from when it is read")
-	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
-	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
 }
 
@@ -60,14 +57,11 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 	if o.timeout <= 0 {
 		return usageError("--timeout %v: use a duration above 0", o.timeout)
 	}
-	if o.session < 0 {
-		return usageError("--session %d: use 1 or more", o.session)
-	}
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
 	limit := waitLimit{timeout: o.timeout}.begun()
-	options := jobs.FeedOptions{Session: o.session}
+	options := jobs.FeedOptions{Session: o.items.session}
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		source, err := o.source(p, listed.Format)
 		if err != nil {
@@ -176,7 +170,7 @@ type outcomes struct {
 // kindTimeout is the kind of an item whose result was not there in time.
 const kindTimeout = "timeout"
 
-// callOutcome is the outcome of one item, as `call --json` prints it.
+// callOutcome is the outcome of one item, as `feed call --json` prints it.
 type callOutcome struct {
 	Index   int64           `json:"index"`          // in this call, from 0
 	Item    *int64          `json:"item,omitempty"` // ordinal in the feed, if it is known
@@ -227,15 +221,8 @@ func (o *outcomes) one(r jobs.Result[json.RawMessage, json.RawMessage], err erro
 		if err != nil {
 			return err
 		}
-		if _, err := o.p.Stdout.Write(line); err != nil {
-			return fmt.Errorf("printing: %w", err)
-		}
-		return nil
+		return o.print(line)
 	}
-	return o.print(outcome)
-}
-
-func (o *outcomes) print(outcome callOutcome) error {
 	switch {
 	case outcome.Error != nil:
 		fmt.Fprintln(o.p.Stderr, outcome.describe())
@@ -248,7 +235,11 @@ func (o *outcomes) print(outcome callOutcome) error {
 	if o.text && json.Unmarshal(line, &said) == nil {
 		line = []byte(said)
 	}
-	if _, err := o.p.Stdout.Write(append(line, '\n')); err != nil {
+	return o.print(append(line, '\n'))
+}
+
+func (o *outcomes) print(line []byte) error {
+	if _, err := o.p.Stdout.Write(line); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	return nil
@@ -273,27 +264,22 @@ func (c callOutcome) describe() string {
 // failureOf returns the error of an item; nil: it is not one item's.
 func failureOf(err error) *callError {
 	var failed *jobs.ItemError
-	var discarded *jobs.DiscardedError
-	var stored *jobs.StoredError
-	var decode *jobs.DecodeError
 	var invalid *jobs.InvalidItemError
-	var large *jobs.TooLargeError
-	var late *jobs.TimeoutError
 	said := func(kind string) *callError { return &callError{Kind: kind, Message: err.Error()} }
 	switch {
 	case errors.As(err, &failed):
 		return &callError{Kind: failed.Kind, Type: cmp.Or(failed.Err.Type, "Error"), Message: failed.Err.Message, Stack: failed.Err.Stack}
-	case errors.As(err, &discarded):
+	case wraps[*jobs.DiscardedError](err):
 		return said("discarded")
-	case errors.As(err, &stored):
+	case wraps[*jobs.StoredError](err):
 		return said("stored")
-	case errors.As(err, &decode):
+	case wraps[*jobs.DecodeError](err):
 		return said("error")
 	case errors.As(err, &invalid):
 		return &callError{Kind: job.KindInvalid, Message: fmt.Sprintf("the item cannot be sent: %v", rootCause(invalid.Err))}
-	case errors.As(err, &large):
-		return &callError{Kind: job.KindInvalid, Message: err.Error()}
-	case errors.As(err, &late):
+	case wraps[*jobs.TooLargeError](err):
+		return said(job.KindInvalid)
+	case wraps[*jobs.TimeoutError](err):
 		return said(kindTimeout)
 	}
 	return nil

@@ -138,9 +138,9 @@ func (a *callers) process(name string, random *rand.Rand) {
 		if !assert.NoError(a.c.t, os.WriteFile(file, []byte(strings.Join(list, "\n")+"\n"), 0o600)) {
 			return
 		}
-		command := []string{"put", "nightly", "-f", file, "--wait", "1m"}
+		command := []string{"feed", "put", "nightly", "-f", file, "--wait", "1m"}
 		if random.IntN(2) == 0 {
-			command = []string{"call", "nightly", "-f", file}
+			command = []string{"feed", "call", "nightly", "-f", file}
 		}
 		p, err := a.c.launch(exec.Command(path, command...))
 		if !assert.NoError(a.c.t, err) {
@@ -209,7 +209,7 @@ exec < $f; rm $f; tee -a $BOX/witness`)}
 	a.end()
 	all.Wait()
 	c.write("released", "")
-	c.spawn("close", "nightly").exits(starter.ExitOK)
+	c.spawn("feed", "close", "nightly").exits(starter.ExitOK)
 	c.spawn("watch", "nightly").exits(starter.ExitOK)
 	a.requireFates()
 	c.leave()

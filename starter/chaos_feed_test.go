@@ -109,7 +109,7 @@ func withstandFeeding(t *testing.T, n, number int) {
 	}
 	c.rage(c.choose(faults, number))
 	putting.Wait()
-	c.spawn("close", "nightly").exits(starter.ExitOK)
+	c.spawn("feed", "close", "nightly").exits(starter.ExitOK)
 	c.end(func() string {
 		lines := strings.SplitAfter(c.read("out.txt"), "\n")
 		slices.Sort(lines) // they were put in any order

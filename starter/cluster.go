@@ -124,6 +124,14 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
+// printEither prints a value as JSON, or for people.
+func printEither[T any](p *Program, asJSON bool, v T, forPeople func(io.Writer, T) error) error {
+	if asJSON {
+		return printJSON(p.Stdout, v)
+	}
+	return forPeople(p.Stdout, v)
+}
+
 func jobArg() cobra.PositionalArgs { return wrongArgs(cobra.ExactArgs(1)) }
 
 // since is the time since t, in whole seconds: it has become more when it is read.

@@ -183,7 +183,7 @@ func TestCluster_Results(t *testing.T) {
 		require.Equal(t, "a\nb\n", b.stint("results", name).exits(starter.ExitOK).stdout.String())
 		require.Equal(t, "a\nb\n", b.stint("results", name, "--follow").exits(starter.ExitOK).stdout.String())
 		var f job.Failure
-		b.reads(&f, "results", name, "--errors")
+		b.reads(&f, "errors", name)
 		require.EqualValues(t, 1, f.Item)
 	}
 }
@@ -217,7 +217,7 @@ while read -r n; do
 done`), "--slots", "1")
 	b.stint("start", "--pool", "p", "--name", "going", "in.txt", "-o", "out.txt", "--batch-items", "2", "--attempts", "1").exits(starter.ExitOK)
 	results := b.start("results", "going", "--follow")
-	failures := b.start("results", "going", "--follow", "--errors")
+	failures := b.start("errors", "going", "--follow")
 	early, want := results.stdout.String, strings.Replace(numbers(100), "0000007\n", "", 1)
 	eventually(t, "the first leg's results", func() bool { return len(early()) > 20 && failures.stdout.String() != "" })
 	var r job.Report

@@ -86,13 +86,13 @@ func TestCodec_EveryCommand(t *testing.T) {
 	b.stint("watch", "going").exits(starter.ExitOK)
 
 	b.stint(with("--name", "nightly", "-o", "out-{time}.txt", "--cron", "0 3 * * *")...).exits(starter.ExitOK)
-	require.Regexp(t, `nightly +0 3 \* \* \*`, b.stint("schedules").exits(starter.ExitOK).stdout.String())
-	b.stint("schedules", "trigger", "nightly").exits(starter.ExitOK)
+	require.Regexp(t, `nightly +0 3 \* \* \*`, b.stint("schedule", "list").exits(starter.ExitOK).stdout.String())
+	b.stint("schedule", "trigger", "nightly").exits(starter.ExitOK)
 	eventually(t, "the run's output", func() bool {
 		found, _ := filepath.Glob(b.path("out-*.txt"))
 		return len(found) > 0
 	})
-	b.stint("schedules", "delete", "nightly").exits(starter.ExitOK)
+	b.stint("schedule", "delete", "nightly").exits(starter.ExitOK)
 
 	env := b.env
 	b.env = append(b.env, "STINT_CODEC_KEY_FILE=")

@@ -32,39 +32,39 @@ var settingNames = []string{"batch-items=", "max-failed=", "rate=", "window="}
 // settingValues are the values of settings that have a name.
 var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}
 
-// complete makes shells complete the arguments of the commands below root: jobs, pools, settings and values of flags.
-func (p *Program) complete(root *cobra.Command) {
-	for _, cmd := range root.Commands() {
-		for name, values := range flagValues {
-			if cmd.Flags().Lookup(name) != nil {
-				_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-					return beginning(values, typed), cobra.ShellCompDirectiveDefault
-				}) // it exists, and has none
-			}
+// complete makes shells complete the arguments of a command and of those below it: jobs, pools, settings and values of flags.
+func (p *Program) complete(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		p.complete(sub)
+	}
+	for name, values := range flagValues {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return beginning(values, typed), cobra.ShellCompDirectiveDefault
+			}) // it exists, and has none
 		}
-		if cmd.Flags().Lookup("pool") != nil {
-			_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-				return beginning(p.known(cmd, func(j jobs.Listed) string { return j.Pool }), typed), cobra.ShellCompDirectiveNoFileComp
-			})
+	}
+	if cmd.Flags().Lookup("pool") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(p.known(cmd, func(j jobs.Listed) string { return j.Pool }), typed), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	if _, args, _ := strings.Cut(cmd.Use, " "); !strings.HasPrefix(args, "JOB") {
+		return
+	}
+	settings := strings.Contains(cmd.Use, "NAME=VALUE")
+	items := strings.Contains(cmd.Use, "ITEM")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0:
+			names := append(p.known(cmd, func(j jobs.Listed) string { return j.Name }), p.localJobs(cmd)...)
+			return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
+		case settings:
+			return p.settings(cmd, args[0], typed)
+		case items:
+			return nil, cobra.ShellCompDirectiveDefault
 		}
-		words := strings.Fields(cmd.Use)
-		if len(words) < 2 || words[1] != "JOB" {
-			continue
-		}
-		settings := strings.Contains(cmd.Use, "NAME=VALUE")
-		items := strings.Contains(cmd.Use, "ITEM")
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			switch {
-			case len(args) == 0:
-				names := append(p.known(cmd, func(j jobs.Listed) string { return j.Name }), p.localJobs(cmd)...)
-				return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
-			case settings:
-				return p.settings(cmd, args[0], typed)
-			case items:
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -67,9 +67,9 @@ func inFlags(err error) string {
 			return fmt.Sprintf("job %s drops failed items (--on-error drop): there are no records to run them again from", e.Name)
 		}
 	case *jobs.ScheduleExistsError:
-		return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with 'stint schedules delete %s'", e.Name, e.Name)
+		return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with 'stint schedule delete %s'", e.Name, e.Name)
 	case *jobs.ScheduleNotFoundError:
-		return fmt.Sprintf("there is no schedule named %q: 'stint schedules' shows all schedules", e.Name)
+		return fmt.Sprintf("there is no schedule named %q: 'stint schedule list' shows all schedules", e.Name)
 	case *jobs.StillRunningError:
 		return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it with 'stint stop %s'", e.Name, e.Run, e.Run)
 	}

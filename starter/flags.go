@@ -1,14 +1,8 @@
 package starter
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +15,6 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
-	"go.yaml.in/yaml/v3"
 )
 
 // sizeFlag is a number of bytes, written 65536, 64KiB or 64MB.
@@ -91,23 +84,20 @@ func (c *concurrencyFlag) Set(text string) error {
 
 // jobOptions are the flags that describe a job; the keys of a job file are their names.
 type jobOptions struct {
-	file       string
-	spec       job.Spec
-	files      job.Files
-	maxItem    sizeFlag
-	maxInput   sizeFlag
-	batchBytes sizeFlag
-	feed       feedFlags
-	loop       loopFlags
-	fresh      bool
-	timeout    time.Duration // --call-timeout as written
-	grace      time.Duration // --grace as written
-	pools      poolsFile     // of the job file
+	file    string
+	spec    job.Spec
+	files   job.Files
+	feed    feedFlags
+	loop    loopFlags
+	fresh   bool
+	timeout time.Duration // --call-timeout as written
+	grace   time.Duration // --grace as written
+	pools   poolsFile     // of the job file
 }
 
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	s := &o.spec
-	o.maxItem, o.maxInput = limits.DefaultMaxItem, limits.DefaultMaxInput
+	s.MaxItem, o.files.MaxInput = limits.DefaultMaxItem, limits.DefaultMaxInput
 	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here override it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
@@ -121,11 +111,11 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Dropped, "dropped", "", "`FILE` for the items for which the handler gives no result (default: none)")
 	fs.StringVar(&s.Errors, "errors", "", "`FILE` for the error records (default: the output's name and .errors.jsonl)")
 	fs.StringVar(&s.Report, "report", "", "`FILE` for the final report, JSON")
-	fs.Var(&o.maxItem, "max-item", "longest item; a longer one is a failed item")
-	fs.Var(&o.maxInput, "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
+	fs.Var((*sizeFlag)(&s.MaxItem), "max-item", "longest item; a longer one is a failed item")
+	fs.Var((*sizeFlag)(&o.files.MaxInput), "max-input", "most bytes of a compressed input, or of stdin, uncompressed; with more the job fails")
 	fs.DurationVar(&o.files.Flush, "flush", limits.DefaultFlush, "how long the first items that come on stdin wait for more before they are run")
 	fs.Int64Var(&s.BatchItems, "batch-items", 0, "items of a batch (0: automatic)")
-	fs.Var(&o.batchBytes, "batch-bytes", "most bytes of a batch (0: automatic)")
+	fs.Var((*sizeFlag)(&s.BatchBytes), "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
 	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", limits.MaxWindow))
 	fs.DurationVar(&s.Expiry, "expiry", limits.DefaultExpiry, "a worker silent for so long is presumed dead")
@@ -174,7 +164,6 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 		}
 	}
 	s := o.spec
-	s.MaxItem, s.BatchBytes = int64(o.maxItem), int64(o.batchBytes)
 	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
 		s.CleanStop = []string{limits.NoCleanStop}
@@ -232,127 +221,72 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 	return s, nil
 }
 
-// readFile sets the flags that the job file names and the command line does not, and returns the
-// file's inputs.
-func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
-	keys, err := readDocument(o.file, dir)
-	if err != nil {
-		return nil, err
+// feedFlags are the flags that make a job a feed.
+type feedFlags struct {
+	feed bool
+	spec job.Feed
+}
+
+// sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
+var sourceFlags = map[string][]string{
+	job.SourceFiles: {"delimiter", "quote", "max-input", "flush"},
+	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
+}
+
+func (o *feedFlags) addFlags(fs *pflag.FlagSet) {
+	o.spec.CapacityBytes = limits.DefaultCapacityBytes
+	fs.BoolVar(&o.feed, "feed", false, "take the items that clients put, with 'stint feed put' or 'stint feed call', until 'stint feed close'")
+	fs.IntVar(&o.spec.Capacity, "capacity", limits.DefaultCapacity, fmt.Sprintf("of a feed: items accepted and unfinished, 1 to %d; more are refused", limits.MaxCapacity))
+	fs.Var((*sizeFlag)(&o.spec.CapacityBytes), "capacity-bytes", "of a feed: their bytes, up to 64MiB")
+	fs.DurationVar(&o.spec.BatchWait, "batch-wait", 0, "of a feed: how long a batch that is not full waits for items, from its first on, 100ms or more (0: it does not)")
+	fs.DurationVar(&o.spec.Keep, "keep", limits.DefaultKeep, "of a feed: how long a result is kept for the client that waits for it")
+}
+
+// hide takes the flags out of the help of a command that runs no feeds. A job file may have them.
+func (o *feedFlags) hide(fs *pflag.FlagSet) {
+	for _, name := range append([]string{"feed"}, sourceFlags[job.SourceFeed]...) {
+		fs.Lookup(name).Hidden = true
 	}
-	var inputs []string
-	var errs []error
-	for _, key := range sortedKeys(keys) {
-		node := keys[key]
-		switch key {
-		case "input":
-			inputs, err = nodeStrings(&node)
-		case "source":
-			err = setSource(fs, &node)
-		case "outputs":
-			err = setOutputs(fs, keys, &node)
-		case "stages":
-			o.spec.Stages, err = nodeStages(&node)
-		case "pools":
-			o.pools.set(o.file, &node)
-		default:
-			err = setFlag(fs, key, &node)
+}
+
+// setSource says in the spec where the items come from, and refuses what is for jobs of another source.
+func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) error {
+	switch {
+	case o.loop.loop:
+		if err := o.loop.complete(fs, s); err != nil {
+			return err
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", node.Line, err))
-		}
+	case o.feed.feed:
+		feed := o.feed.spec
+		s.Feed = &feed
+	default:
+		files := o.files
+		files.Input = slices.Clone(inputs)
+		s.Files = &files
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, usageError("job file %s: %v", o.file, err)
+	if s.Files == nil && len(inputs) > 0 {
+		return usageError("input %s: the items of a %s come from elsewhere: leave it out", inputs[0], wordsOf[s.Source()])
 	}
-	return inputs, nil
-}
-
-// readDocument reads the keys of a job file.
-func readDocument(name, dir string) (map[string]yaml.Node, error) {
-	file := name
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+	if s.Files == nil && !fs.Changed("format") {
+		s.Format = "" // a default of its own
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usageError("job file: %v", err)
-	}
-	var keys map[string]yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(data))
-	if err := documents.Decode(&keys); err != nil && err != io.EOF { // an empty file has no document
-		return nil, usageError("job file %s: %v", name, err)
-	}
-	var more yaml.Node
-	switch err := documents.Decode(&more); {
-	case err == nil:
-		return nil, usageError("job file %s: line %d: expected one YAML document, and another one begins here: use a file for each job", name, more.Line)
-	case err != io.EOF:
-		return nil, usageError("job file %s: %v", name, err)
-	}
-	return keys, nil
-}
-
-func sortedKeys(m map[string]yaml.Node) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Compare(m[a].Line, m[b].Line) })
-}
-
-func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
-	flag := fs.Lookup(key)
-	if flag == nil || key == "file" || key == "help" {
-		return fmt.Errorf("unknown key %q: the keys are 'input', 'source', 'stages', 'pools', 'outputs' and the command's flags, such as 'output' or 'batch-items'", key)
-	}
-	values, err := nodeStrings(node)
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	if flag.Changed {
-		return nil // the command line overrides the file
-	}
-	if list, ok := flag.Value.(pflag.SliceValue); ok && len(values) == 0 {
-		flag.Changed = true
-		return list.Replace(nil)
-	}
-	if _, list := flag.Value.(pflag.SliceValue); !list && len(values) > 1 {
-		return fmt.Errorf("%s: expected one value, not a list of %d%s", key, len(values), asOneText(key, values))
-	}
-	for _, value := range values {
-		if err := fs.Set(key, value); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+	for source, names := range sourceFlags {
+		for _, name := range names {
+			if source != s.Source() && fs.Changed(name) {
+				return usageError("%s is for %ss only: leave it out, or make the job one", name, wordsOf[source])
+			}
 		}
 	}
 	return nil
 }
 
-// asOneText says how a list of the words of a command is written.
-func asOneText(key string, words []string) string {
-	if key != "exec" && key != "serve" {
-		return ""
+// wordsOf are what a job of a source is called.
+var wordsOf = map[string]string{job.SourceFiles: "job of file", job.SourceFeed: "feed", job.SourceClock: "loop"}
+
+// refuse is the error of a command that runs no feeds, if the job is one.
+func (o *feedFlags) refuse(p *Program, why string) error {
+	if !o.feed {
+		return nil
 	}
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return fmt.Sprintf(": write '%s: %s'", key, strings.Join(quoted, " "))
+	return usageError("%s: start one with '%[2]s start --feed', and its workers with '%[2]s worker', on a cluster or beside a '%[2]s server'", why, p.name())
 }
-
-func nodeStrings(node *yaml.Node) ([]string, error) {
-	switch {
-	case isValue(node):
-		return []string{node.Value}, nil
-	case node.Kind == yaml.SequenceNode:
-		var values []string
-		for _, n := range node.Content {
-			if !isValue(n) {
-				return nil, errNoValue
-			}
-			values = append(values, n.Value)
-		}
-		return values, nil
-	}
-	return nil, errNoValue
-}
-
-var errNoValue = errors.New("expected a value, or a list of values: leave the key out for its default, and write '' for an empty text")
-
-// isValue reports whether a node is a text, number or bool, and not null, which as a text would be "null".
-func isValue(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag != "!!null" }

@@ -19,26 +19,58 @@ const (
 	textColumns = 100
 )
 
-// flagGroups are the groups of flags in the help of commands that have many, in their order.
+// flagGroups are the groups of flags in the help of commands that have many, in their order. Of a command with more than
+// mostFlags, --help leaves the rare ones out.
 var flagGroups = []struct {
-	title string
-	flags []string
+	title       string
+	flags, rare []string
 }{
-	{"Usual flags", []string{"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"}},
-	{"Input", []string{"file", "delimiter", "quote", "max-item", "max-input", "flush"}},
-	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}},
-	{"Speed", []string{"batch-items", "batch-bytes", "window", "call-items", "job-rate", "rate", "cpus"}},
-	{"Failure", []string{"attempts", "item-attempts", "backoff", "call-timeout", "batch-timeout", "expiry", "restarts", "ready"}},
-	{"Stop", []string{"grace", "clean-stop", "ignore-stragglers", "drain", "kill-after"}},
-	{"Hooks", []string{"init", "shutdown", "cleanup", "hook"}},
-	{"The handler's processes", []string{"env", "dir", "seed"}},
-	{"Feeds", []string{"feed", "capacity", "capacity-bytes", "batch-wait", "keep"}},
-	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}},
-	{"Names, access and connection", []string{"name", "pool", "allow", "state", "ui-port", "metrics", "address", "namespace", "profile", "ui", "codec-key-file", "wait-for-server"}},
+	{"Usual flags", []string{
+		"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet",
+	}, nil},
+	{"Input", []string{"file", "delimiter", "quote"}, []string{"max-item", "max-input", "flush"}},
+	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}, nil},
+	{"Speed", []string{"batch-items", "window", "call-items", "job-rate"}, []string{"batch-bytes", "rate", "cpus"}},
+	{"Failure", []string{"attempts", "item-attempts", "call-timeout"}, []string{
+		"backoff", "batch-timeout", "expiry", "restarts", "ready",
+	}},
+	{"Stop", []string{"grace"}, []string{"clean-stop", "ignore-stragglers", "drain", "kill-after"}},
+	{"Hooks", nil, []string{"init", "shutdown", "cleanup", "hook"}},
+	{"The handler's processes", []string{"env", "dir"}, []string{"seed"}},
+	{"Feeds", []string{"feed", "capacity", "batch-wait"}, []string{"capacity-bytes", "keep"}},
+	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}, nil},
+	{"Names, access and connection", []string{
+		"name", "pool", "allow", "state", "metrics", "address", "namespace", "codec-key-file", "wait-for-server",
+	}, []string{"ui-port", "profile", "ui"}},
 }
 
-// manyFlags is the number of flags from which they are shown in groups.
-const manyFlags = 16
+const (
+	// groupedFlags is the number of flags from which they are shown in groups.
+	groupedFlags = 16
+	// mostFlags is how many --help shows.
+	mostFlags = 40
+	// helpAll shows all.
+	helpAll = "help-all"
+)
+
+// shown are the flags of a command that it has not hidden.
+func shown(cmd *cobra.Command) (flags []*pflag.Flag) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f)
+		}
+	})
+	return flags
+}
+
+// addHelpAll adds the flag that shows all flags of a command whose --help leaves some out.
+func addHelpAll(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	if len(shown(cmd)) > mostFlags {
+		fs := cmd.Flags()
+		fs.BoolFunc(helpAll, "help with all flags, rare ones too", func(string) error { return fs.Set("help", "true") })
+	}
+}
 
 // help prints what a command does and how it is used.
 func help(cmd *cobra.Command, _ []string) {
@@ -83,76 +115,91 @@ func wrapped(text string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// usage prints how a command is used: cobra's text, with the flags of commands that have many in groups.
+// usage prints how a command is used: cobra's text, with commands and flags in groups.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Runnable() {
+	if cmd.HasSubCommands() {
+		fmt.Fprintf(&b, "  %[1]s COMMAND …   (help with one: %[1]s COMMAND --help)\n", cmd.CommandPath())
+	} else {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n", cmd.CommandPath())
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\nAvailable Commands:\n")
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() || sub.Name() == "help" {
-				fmt.Fprintf(&b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
-			}
-		}
+	for _, group := range cmd.Groups() {
+		writeCommands(&b, cmd, group.Title, group.ID)
 	}
-	writeFlags(&b, cmd.LocalFlags())
+	if cmd.HasSubCommands() && len(cmd.Groups()) == 0 {
+		writeCommands(&b, cmd, "Commands", "")
+	}
+	if flags := shown(cmd); len(flags) < groupedFlags {
+		if cmd.HasParent() {
+			writeFlags(&b, "Flags", flags)
+		}
+	} else {
+		writeGroups(&b, cmd, flags)
+	}
 	if cmd.HasAvailableInheritedFlags() {
 		fmt.Fprintf(&b, "\nGlobal Flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpColumns))
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\nUse \"%s [command] --help\" for more information about a command.\n", cmd.CommandPath())
 	}
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
 }
 
-func writeFlags(b *strings.Builder, all *pflag.FlagSet) {
-	var left []*pflag.Flag
-	all.VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			left = append(left, f)
+func writeCommands(b *strings.Builder, cmd *cobra.Command, title, group string) {
+	fmt.Fprintf(b, "\n%s:\n", title)
+	for _, sub := range cmd.Commands() {
+		if sub.GroupID == group {
+			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 		}
-	})
-	write := func(title string, flags []*pflag.Flag) {
-		if len(flags) == 0 {
-			return
-		}
-		group := pflag.NewFlagSet(title, pflag.ContinueOnError)
-		group.SortFlags = false
-		for _, f := range flags {
-			group.AddFlag(f)
-		}
-		fmt.Fprintf(b, "\n%s:\n%s", title, group.FlagUsagesWrapped(helpColumns))
 	}
-	if len(left) < manyFlags {
-		write("Flags", left)
+}
+
+func writeFlags(b *strings.Builder, title string, flags []*pflag.Flag) {
+	if len(flags) == 0 {
 		return
 	}
-	for _, g := range flagGroups {
-		var some []*pflag.Flag
-		for _, name := range g.flags {
+	set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	set.SortFlags = false
+	for _, f := range flags {
+		set.AddFlag(f)
+	}
+	fmt.Fprintf(b, "\n%s:\n%s", title, set.FlagUsagesWrapped(helpColumns))
+}
+
+// writeGroups writes the flags of a command in groups, the rare ones only if they are asked for or there is room for
+// them.
+func writeGroups(b *strings.Builder, cmd *cobra.Command, left []*pflag.Flag) {
+	all, more := cmd.Flags().Lookup(helpAll), 0
+	take := func(names []string) (flags []*pflag.Flag) {
+		for _, name := range names {
 			if i := slices.IndexFunc(left, func(f *pflag.Flag) bool { return f.Name == name }); i >= 0 {
-				some = append(some, left[i])
+				flags = append(flags, left[i])
 				left = slices.Delete(left, i, i+1)
 			}
 		}
-		write(g.title, some)
+		return flags
 	}
-	write("Other flags", left)
+	for _, g := range flagGroups {
+		flags, rare := take(g.flags), take(g.rare)
+		if all == nil || all.Changed {
+			flags = append(flags, rare...)
+		} else {
+			more += len(rare)
+		}
+		writeFlags(b, g.title, flags)
+	}
+	writeFlags(b, "Other flags", left)
+	if more > 0 {
+		fmt.Fprintf(b, "\n--%s shows %d more flags; all flags are keys of the job file (-f), too.\n", helpAll, more)
+	}
 }
 
 // unknownCommand is the error for a command that does not exist. It names those that may be meant.
-func unknownCommand(root *cobra.Command, name string) error {
-	return usageError("unknown command %q%s", name, didYouMean("", root.SuggestionsFor(name)))
+func unknownCommand(parent *cobra.Command, name string) error {
+	_, group, _ := strings.Cut(parent.CommandPath()+" ", " ")
+	return usageError("unknown command %q%s", group+name, didYouMean(group, parent.SuggestionsFor(name)))
 }
 
 // wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be meant.

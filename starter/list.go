@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -46,10 +47,7 @@ A job is stuck if its coordination fails again and again, as it does with worker
 				if err != nil {
 					return err
 				}
-				if o.json {
-					return printJSON(p.Stdout, listed)
-				}
-				return printJobs(p, listed)
+				return printEither(p, o.json, listed, printJobs)
 			})
 		},
 	}
@@ -83,8 +81,8 @@ func (o *listCommand) filter() (f jobs.ListFilter, err error) {
 	return f, nil
 }
 
-func printJobs(p *Program, listed []jobs.Listed) error {
-	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+func printJobs(out io.Writer, listed []jobs.Listed) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tDONE\tFAILED\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
 	for _, j := range listed {
 		took := since(j.Started)

@@ -83,7 +83,7 @@ time in which it was stopped are not made up.`,
 			if spec.Pool == "" {
 				return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
 			}
-			if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+			if err := o.following.check(cmd.Flags()); err != nil {
 				return err
 			}
 			return o.start(cmd.Context(), p, spec)
@@ -99,9 +99,7 @@ time in which it was stopped are not made up.`,
 	fs.Lookup("on-error").DefValue = job.OnErrorStop
 	fs.Lookup("output").Usage = "directory or bucket `PREFIX` (ending in /) that keeps the results (default: they are not kept)"
 	o.connection.addFlags(fs)
-	fs.BoolVar(&o.wait, "wait", false, "follow the loop to its end")
-	o.limit.addFlags(fs, "with --wait, how long to wait; the loop continues then (default: until its end)")
-	fs.BoolVar(&o.json, "json", false, "print reports as JSON")
+	o.following.addFlags(fs, "loop")
 	return cmd
 }
 

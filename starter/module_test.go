@@ -53,7 +53,7 @@ func TestLocalRun(t *testing.T) {
 	if err := os.WriteFile(input, []byte("a\nbad\nb\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := local.Run(t.Context(), job.Spec{Input: []string{input}, Output: output}, worker.Each(upper), local.Options{})
+	report, err := local.Run(t.Context(), job.Spec{Files: &job.Files{Input: []string{input}}, Output: output}, worker.Each(upper), local.Options{})
 	if err != nil || report.State != job.Completed || report.OK != 2 || report.Failed != 1 {
 		t.Fatal(report, err)
 	}

@@ -53,7 +53,7 @@ func requireExists(t *testing.T, where string, words []string, exact bool) {
 	t.Helper()
 	cmd, rest, err := starter.Commands().Find(words)
 	require.NoError(t, err, "%s: stint %q", where, words)
-	require.True(t, cmd.HasParent() || len(rest) == 0 || strings.HasPrefix(rest[0], "-"), "%s: no command: stint %q", where, words)
+	require.True(t, !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-"), "%s: no command: stint %q", where, words)
 	err = cmd.ParseFlags(rest)
 	var unknown *pflag.NotExistError
 	if errors.Is(err, pflag.ErrHelp) || !exact && !errors.As(err, &unknown) {

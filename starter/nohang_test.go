@@ -467,8 +467,8 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 	path, err := binary()
 	require.NoError(t, err)
 	for name, line := range map[string][]string{
-		"worker":  {"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--drain", "1s"},
-		"gateway": {"gateway", "--listen", "0", "--drain", "1s"},
+		"worker":     {"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--drain", "1s"},
+		"feed serve": {"feed", "serve", "--listen", "0", "--drain", "1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -489,7 +489,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 			for _, meanwhile := range []func(*cable){(*cable).hold, (*cable).sever} {
 				l := newCable(t, address)
 				p := run(l)
-				p.says(map[string]string{"worker": "serving pool p", "gateway": "gateway: "}[name])
+				p.says(map[string]string{"worker": "serving pool p", "feed serve": "gateway: "}[name])
 				meanwhile(l)
 				p.signal(syscall.SIGINT)
 				lost = append(lost, p)

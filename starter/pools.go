@@ -25,7 +25,7 @@ type poolsFile struct {
 	node *yaml.Node // nil: it has no pools
 }
 
-// setPools notes the pools of a job file.
+// set notes the pools of a job file.
 func (f *poolsFile) set(name string, node *yaml.Node) { f.name, f.node = name, node }
 
 // read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless their

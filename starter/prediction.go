@@ -13,28 +13,43 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
+// linesOf returns what writes a line.
+func linesOf(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+// printWhole prints how much there is to do.
+func printWhole(line func(string, ...any), items int64, inputs int, bytes int64, s predict.Sample) {
+	line("%s in %s (%s)", text.Count(items, "item"), text.Count(inputs, "input"), size(bytes))
+	switch {
+	case items == 0:
+		line("nothing to do")
+	case s.OK == 0:
+		line("no item of the sample was ok: the figures below are those of failing items")
+	}
+}
+
+// printSample prints what has become of the sample.
+func printSample(line func(string, ...any), s predict.Sample) {
+	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
+		text.Count(s.Items, "item"), text.Thousands(s.OK), text.Thousands(s.Failed), text.Count(s.Calls+s.FailedCalls, "call"), roundTime(s.Took))
+	if e := s.FirstError; e != nil {
+		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
+	}
+}
+
 // printPrediction prints a prediction for a person, the most important first.
 func printPrediction(w io.Writer, p predict.Prediction) error {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s in %s (%s)", text.Count(p.Items, "item"), text.Count(p.Inputs, "input"), size(p.Bytes))
-	switch {
-	case p.Items == 0:
-		line("nothing to do")
-	case p.Sample.OK == 0:
-		line("no item of the sample was ok: the figures below are those of failing items")
-	}
+	line := linesOf(&b)
+	printWhole(line, p.Items, p.Inputs, p.Bytes, p.Sample)
 	line("about %s%s %s", span(p.Seconds.Value), bounds(p.Seconds), places(p))
 	line("%s of about %s, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud", round(p.Events), round(p.Actions))
 	line("about %s of results; about %s of memory for a worker with the server in it, and what the command takes", size(p.ResultBytes), size(p.MemoryBytes))
 	line("")
 	s := p.Sample
-	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
-		text.Count(s.Items, "item"), text.Thousands(s.OK), text.Thousands(s.Failed), text.Count(s.Calls+s.FailedCalls, "call"), roundTime(s.Took))
-	if e := s.FirstError; e != nil {
-		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
-	}
+	printSample(line, s)
 	line("measured  an item takes %s%s of a slot, with its share of %s to start a call of %s",
 		span(p.ItemSeconds.Value), bounds(p.ItemSeconds), span(p.StartSeconds), text.Count(p.CallItems, "item"))
 	if s.SlowDowns > 0 {
@@ -57,14 +72,8 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 // printPipeline prints the prediction of a job with stages, the most important first.
 func printPipeline(w io.Writer, p predict.Pipeline) error {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s in %s (%s)", text.Count(p.Items, "item"), text.Count(p.Inputs, "input"), size(p.Bytes))
-	switch {
-	case p.Items == 0:
-		line("nothing to do")
-	case p.Sample.OK == 0:
-		line("no item of the sample was ok: the figures below are those of failing items")
-	}
+	line := linesOf(&b)
+	printWhole(line, p.Items, p.Inputs, p.Bytes, p.Sample)
 	line("about %s%s with %s of each pool like this one: the slowest stage is %s", span(p.Seconds.Value), bounds(p.Seconds), text.Count(p.Workers, "worker"), p.Slowest)
 	line("%s of about %s, at most %s of each, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Steps, "execution"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud; about %s of results", round(p.Events), round(p.Actions), size(p.ResultBytes))
@@ -79,12 +88,7 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 		return err
 	}
 	line("")
-	s := p.Sample
-	line("sample    %s from all over the inputs: %s ok, %s failed, in %s, %v",
-		text.Count(s.Items, "item"), text.Thousands(s.OK), text.Thousands(s.Failed), text.Count(s.Calls+s.FailedCalls, "call"), roundTime(s.Took))
-	if e := s.FirstError; e != nil {
-		line("          first failed item: %s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
-	}
+	printSample(line, p.Sample)
 	line("assumed   all pools work at the same time and do not get into each other's way; a batch takes 10 ms in")
 	line("          each stage beside its calls, the server does 300 executions a second, input and output pass")
 	line("          at 500 MB/s; items that were not drawn are like those that were")

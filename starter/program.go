@@ -1,5 +1,5 @@
-// Package starter is stint's command line: one file for each command. [Main] makes it a whole program,
-// around a Go handler or, for stint itself, around any command.
+// Package starter is stint's command line: a file for most commands; root.go lists them all. [Main] makes it a whole
+// program, around a Go handler or, for stint itself, around any command.
 package starter
 
 import (
@@ -8,14 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
+	"golang.org/x/term"
 )
 
 // Exit codes of the program.
@@ -120,6 +126,12 @@ func (e *codeError) Error() string {
 
 func (e *codeError) Unwrap() error { return e.err }
 
+// wraps reports whether an error is one of type E, or wraps one.
+func wraps[E error](err error) bool {
+	_, does := errors.AsType[E](err)
+	return does
+}
+
 func usageError(format string, args ...any) error {
 	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
 }
@@ -184,4 +196,75 @@ func (p *Program) LookupEnv(name string) (string, bool) { return p.lookup(name) 
 func (p *Program) defect(err error) {
 	fmt.Fprintln(p.Stderr, "error:", err)
 	p.Exit(ExitFailed)
+}
+
+// Main is the main function of a program with all of stint's commands around a handler:
+//
+//	func main() { starter.Main(worker.Each(Assess)) }
+//
+// Built as risk, it is `risk run in.csv -o out.jsonl` with everything embedded, `risk worker --pool
+// risk --allow ROOT` on every machine of a cluster, `risk start --pool risk …` there, and all other commands of
+// stint. They use the handler, and refuse --exec and --serve. With the zero Handler they are stint's own commands, and these flags give the handler.
+//
+// At most one Options is used. Main calls [worker.ChildMain] with the handler first, as Options.Worker.Processes requires. It
+// never returns: it ends the process with one of the exit
+// codes.
+func Main(h worker.Handler, options ...Options) {
+	worker.ChildMain(h)
+	collector.PaceServer()
+	var o Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Name == "" {
+		o.Name = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	os.Exit(Execute(context.Background(), Program{
+		Stdin: standardInput(), Stdout: os.Stdout, outputClosed: outputClosed(), OutliveReaders: outliveReaders, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
+		Signals: signals, Terminal: term.IsTerminal(int(os.Stderr.Fd())), TerminalOut: term.IsTerminal(int(os.Stdout.Fd())), Exit: os.Exit,
+		Width: func() int {
+			width, _, _ := term.GetSize(int(os.Stderr.Fd())) // 0 if there is an error
+			return width
+		},
+		Handler: h, Options: o,
+	}, os.Args[1:]))
+}
+
+// closedFile stands for a standard file that was closed when the program began. It is an io.Reader and an io.Writer.
+type closedFile struct{ name string }
+
+func (c closedFile) Read([]byte) (int, error)  { return 0, c.err() }
+func (c closedFile) Write([]byte) (int, error) { return 0, c.err() }
+
+func (c closedFile) err() error {
+	return fmt.Errorf("the standard %s is closed: %w", c.name, fs.ErrClosed)
+}
+
+// checkStandard refuses a job that needs a standard file which is closed.
+func (p *Program) checkStandard(spec job.Spec) error {
+	if _, closed := p.Stdin.(closedFile); closed && slices.Contains(spec.Inputs(), job.StandardInput) {
+		return usageError("the standard input is closed, and it is named as an input: connect it, or leave - out")
+	}
+	if p.outputClosed && spec.Output == "" {
+		return usageError("the standard output is closed, and the results would go there: " +
+			"name --output FILE (/dev/null throws them away, also where a program has opened it as this output)")
+	}
+	return nil
+}
+
+// results is where the results of a job go that has no output of its own.
+func (p *Program) results() io.Writer {
+	if p.outputClosed {
+		return closedFile{"output"}
+	}
+	return p.Stdout
 }

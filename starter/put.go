@@ -1,24 +1,30 @@
 package starter
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/jobs"
 )
 
 type putOptions struct {
 	feedCommand
-	items   givenItems
-	wait    time.Duration
-	limit   waitLimit
-	session int64
+	items givenItems
+	wait  time.Duration
+	limit waitLimit
 }
 
 func newPut(p *Program) *cobra.Command {
@@ -38,8 +44,8 @@ list waits for room; without, the first refusal ends the command. A refused item
 
 Exit status: 0 all accepted, 1 not all (the number on standard output says how many were), 124 the feed
 has not answered within --timeout.`,
-		Example: `  stint put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
-  stint put risk -f strikes.jsonl --wait 1m`,
+		Example: `  stint feed put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
+  stint feed put risk -f strikes.jsonl --wait 1m`,
 		Args: feedItemsArgs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
@@ -53,8 +59,6 @@ has not answered within --timeout.`,
 	o.items.addFlags(fs)
 	fs.DurationVar(&o.wait, "wait", 0, "how long a list waits for room (0: not at all)")
 	o.limit.addFlags(fs, "how long the feed may take to answer for a list, beyond --wait, for the first one from the beginning")
-	fs.Int64Var(&o.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
-	fs.Lookup("session").DefValue = zeroDefault
 	return cmd
 }
 
@@ -62,14 +66,11 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	if o.wait < 0 {
 		return usageError("--wait %v: use 0 or more", o.wait)
 	}
-	if o.session < 0 {
-		return usageError("--session %d: use 1 or more", o.session)
-	}
 	if err := o.items.take(args[1:]); err != nil {
 		return err
 	}
 	limit := o.limit.begun()
-	options := jobs.FeedOptions{Session: o.session}
+	options := jobs.FeedOptions{Session: o.items.session}
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
@@ -262,4 +263,141 @@ func sizeOf(items []json.RawMessage) (bytes int64) {
 		bytes += int64(len(item))
 	}
 	return bytes
+}
+
+// givenItems are the items that a command gets: as arguments, or as the lines of a file.
+type givenItems struct {
+	file    string // -f
+	args    []string
+	session int64 // that must be open; 0: any
+}
+
+func (g *givenItems) addFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&g.file, "file", "f", "", "`FILE` with an item in each line; - for the standard input")
+	fs.Int64Var(&g.session, "session", 0, "refuse items unless session `N` is open (default: whichever is open)")
+}
+
+// take takes the arguments after the job's name.
+func (g *givenItems) take(args []string) error {
+	switch {
+	case g.session < 0:
+		return usageError("--session %d: use 1 or more", g.session)
+	case len(args) == 1 && args[0] == "-" && g.file == "":
+		g.file = "-"
+	case len(args) > 0 && g.file != "":
+		return usageError("items are given twice, as arguments and in %s: leave one of them out", g.file)
+	case len(args) == 0 && g.file == "":
+		return usageError("no items given: name them, or use -f FILE, or - for the standard input")
+	default:
+		g.args = args
+	}
+	return nil
+}
+
+// feedItemsArgs are those of a command that takes items: a job's name and, maybe, items.
+func feedItemsArgs() cobra.PositionalArgs { return wrongArgs(cobra.MinimumNArgs(1)) }
+
+// encoded are the arguments as items.
+func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {
+	items := make([]json.RawMessage, len(g.args))
+	for i, arg := range g.args {
+		item, err := encodeItem([]byte(arg), format)
+		if err != nil {
+			return nil, usageError("item %d of %d: %w", i+1, len(g.args), err)
+		}
+		items[i] = item
+	}
+	return items, nil
+}
+
+// itemLines reads the items of a file.
+type itemLines struct {
+	name   string
+	format string
+	close  func() error
+	lines  *bufio.Scanner
+	number int // of the last line
+}
+
+// maxItemLine, in bytes, leaves room for what a line has beside its item.
+const maxItemLine = jobs.MaxPutBytes + 64<<10
+
+func (g *givenItems) open(p *Program, format string) (*itemLines, error) {
+	l := &itemLines{name: g.file, format: format, close: func() error { return nil }}
+	var r io.Reader = p.Stdin
+	if g.file == "-" {
+		l.name = "the standard input"
+	} else {
+		f, err := os.Open(p.path(g.file))
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		r, l.close = f, f.Close
+	}
+	l.lines = bufio.NewScanner(r)
+	l.lines.Buffer(make([]byte, 64<<10), maxItemLine)
+	return l, nil
+}
+
+// next returns the next line, of JSON the next that is not blank, or io.EOF. It is valid until the next call.
+func (l *itemLines) next() ([]byte, error) {
+	for l.lines.Scan() {
+		l.number++
+		if line := l.lines.Bytes(); l.format == "text" || !records.IsBlank(line) {
+			return line, nil
+		}
+	}
+	switch err := l.lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("line %d of %s is too long: an item has at most %d bytes", l.number+1, l.name, jobs.MaxPutBytes)
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", l.name, err)
+	}
+	return nil, io.EOF
+}
+
+// nextItem returns the next item, or io.EOF.
+func (l *itemLines) nextItem() (json.RawMessage, error) {
+	line, err := l.next()
+	if err != nil {
+		return nil, err
+	}
+	item, err := encodeItem(line, l.format)
+	if err != nil {
+		return nil, fmt.Errorf("line %d of %s: %w", l.number, l.name, err)
+	}
+	return item, nil
+}
+
+// encodeItem returns a line, or an argument, as an item of a feed of the format.
+func encodeItem(line []byte, format string) (json.RawMessage, error) {
+	if format != "text" {
+		if !json.Valid(line) {
+			return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
+		}
+		if !utf8.Valid(line) {
+			return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
+		}
+		if jsonscan.TooDeep(line) {
+			return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
+		}
+		return json.RawMessage(append([]byte(nil), line...)), nil
+	}
+	if !utf8.Valid(line) {
+		return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
+	}
+	item, err := text.JSON(string(line))
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return item, nil
+}
+
+// shortened is the beginning of an item, for a message.
+func shortened(line []byte) string {
+	const most = 60
+	if len(line) > most {
+		return fmt.Sprintf("%.*q…", most, line)
+	}
+	return fmt.Sprintf("%q", line)
 }

@@ -17,8 +17,7 @@ type redriveOptions struct {
 	connection connection
 	embedding  embedding
 	redrive    jobs.RedriveOptions
-	wait, json bool
-	limit      waitLimit
+	following
 }
 
 func newRedrive(p *Program) *cobra.Command {
@@ -44,10 +43,8 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 	}
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the redrive to its end")
-	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
+	o.following.addFlags(cmd.Flags(), "redrive")
 	cmd.Flags().Int64Var(&o.redrive.BatchItems, "batch-items", 0, "items of a batch (0: as in the job)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
 	return cmd
 }
 
@@ -55,7 +52,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 	if n := o.redrive.BatchItems; n < 0 || n > limits.MaxBatchItems {
 		return usageError("--batch-items %d: use 0 to %d", n, limits.MaxBatchItems)
 	}
-	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -82,7 +79,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
+		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool()), o.following})
 	})
 }
 

@@ -30,42 +30,53 @@ type resultsOptions struct {
 
 func newResults(p *Program) *cobra.Command {
 	o := &resultsOptions{}
-	cmd := &cobra.Command{
+	cmd := o.command(p, &cobra.Command{
 		Use:   "results JOB",
 		Short: "Print a job's results, in input order",
 		Long: `Prints the results of a job in the order of its items. Of a job that has not finished it prints
 those that have been committed, up to the first item that has not; --follow continues as more come.
 The files must be reachable from here. The results of a feed are committed every ten seconds or so;
---session prints those of one session only.
+--session prints those of one session only. 'stint errors' prints the records of failed items.
 
 --cursor FILE begins where the cursor in FILE says, at the beginning if there is no such file, and keeps it up
 to date: with --follow, the same command continues where it was interrupted. If it was killed, it may repeat
 the lines that it printed last.`,
-		Args: jobArg(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.want.Session < 0 {
-				return usageError("--session %d: use 1 or more", o.want.Session)
-			}
-			if o.cursor != "" && o.want.Errors {
-				return usageError("--cursor is for results: use it without --errors")
-			}
-			if err := o.limit.check(cmd.Flags(), "--follow", o.follow); err != nil {
-				return err
-			}
-			ctx, cancel := o.limit.limit(cmd.Context())
-			defer cancel()
-			return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
-				return o.print(ctx, p, client, args[0])
-			})
-		},
-	}
-	o.connection.addFlags(cmd.Flags())
-	cmd.Flags().Int64Var(&o.want.Session, "session", 0, "of a feed: only items of session `N` (default: all)")
-	cmd.Flags().Lookup("session").DefValue = zeroDefault
-	cmd.Flags().BoolVar(&o.want.Errors, "errors", false, "print the error records instead")
+	})
 	cmd.Flags().StringVar(&o.cursor, "cursor", "", "of a feed: `FILE` with the place to begin at, which is kept up to date (default: none)")
-	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue until the job has ended")
-	o.limit.addFlags(cmd.Flags(), "with --follow, how long to continue (default: until the job has ended)")
+	return cmd
+}
+
+func newErrors(p *Program) *cobra.Command {
+	o := &resultsOptions{want: outputs.Selection{Errors: true}}
+	return o.command(p, &cobra.Command{
+		Use:   "errors JOB",
+		Short: "Print the records of a job's failed items, in input order",
+		Long: `Prints a record for each failed item of a job, as JSON: the item's ordinal, its error and its input, as in the
+errors file. Of a job that has not finished it prints those that have been committed, as 'stint results' does.`,
+	})
+}
+
+// command completes a command that prints results or error records.
+func (o *resultsOptions) command(p *Program, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = jobArg()
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.want.Session < 0 {
+			return usageError("--session %d: use 1 or more", o.want.Session)
+		}
+		if err := o.limit.check(cmd.Flags(), "--follow", o.follow); err != nil {
+			return err
+		}
+		ctx, cancel := o.limit.limit(cmd.Context())
+		defer cancel()
+		return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+			return o.print(ctx, p, client, args[0])
+		})
+	}
+	fs := cmd.Flags()
+	o.connection.addFlags(fs)
+	fs.Int64Var(&o.want.Session, "session", 0, "of a feed: only items of session `N` (default: all)")
+	fs.BoolVar(&o.follow, "follow", false, "continue until the job has ended")
+	o.limit.addFlags(fs, "with --follow, how long to continue (default: until the job has ended)")
 	return cmd
 }
 
@@ -79,7 +90,6 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 	for {
 		report, err := reportOf(ctx, p, client, name)
 		pool = report.Pool
-		var silent *unansweredError
 		switch {
 		case err == nil:
 			shown = ""
@@ -100,14 +110,14 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 			if !o.follow || report.State.Final() {
 				return nil
 			}
-		case !o.follow || !errors.As(err, &silent):
+		case !o.follow || !wraps[*unansweredError](err):
 			return err
 		case shown != err.Error(): // a worker may come
 			shown = err.Error()
 			fmt.Fprintln(p.Stderr, shown)
 		}
 		if !backoff.Wait(pollEvery, ctx.Done()) {
-			if o.limit.over(ctx) {
+			if isLimit(ctx) {
 				who := ""
 				if shown == "" { // otherwise that has been said
 					who = p.whoIsSilent(ctx, client, client.Get(name), []string{pool})

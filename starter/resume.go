@@ -2,8 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/job"
@@ -15,8 +13,7 @@ import (
 type resumeOptions struct {
 	connection connection
 	embedding  embedding
-	wait, json bool
-	limit      waitLimit
+	following
 }
 
 func newResume(p *Program) *cobra.Command {
@@ -40,9 +37,7 @@ With --wait it follows the job to its end and exits as 'stint run' does.` + abou
 	}
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
-	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	o.following.addFlags(cmd.Flags(), "job")
 	return cmd
 }
 
@@ -51,7 +46,7 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -64,32 +59,12 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	defer cancel()
 	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Resume(ctx, name, jobs.ResumeOptions{Settings: settings})
-		if _, ok := errors.AsType[*jobs.EndedError](err); ok {
+		if wraps[*jobs.EndedError](err) {
 			return p.nothingToResume(name)
 		}
 		if err != nil {
 			return err
 		}
-		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool())[1:], o.json, o.limit}, o.wait)
+		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool()), o.following})
 	})
-}
-
-// announce follows a job that has been started, or prints its name. Its pools are those besides its own.
-func announce(ctx context.Context, p *Program, client *jobs.Client, w watched, wait bool) error {
-	run, pool := w.run, w.run.Pool()
-	w.pools = append([]string{pool}, w.pools...)
-	if wait {
-		return w.toEnd(ctx, p, client)
-	}
-	for _, pool := range w.pools {
-		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
-	}
-	if w.json {
-		return printJSON(p.Stdout, map[string]string{"job": run.Name(), "pool": pool})
-	}
-	if url := p.pageOf(job.Report{Job: run.Name(), Run: run.ID()}); url != "" {
-		fmt.Fprintf(p.Stderr, "page: %s\n", url)
-	}
-	_, err := fmt.Fprintln(p.Stdout, run.Name())
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -259,8 +261,7 @@ func (r *running) all(ctx context.Context) error {
 
 // isEnd reports whether an error only says how the job ended, as its report does.
 func isEnd(err error, stopped context.Context) bool {
-	var failed *jobs.FailedError
-	return errors.As(err, &failed) || stopped.Err() != nil && errors.Is(err, context.Cause(stopped))
+	return wraps[*jobs.FailedError](err) || stopped.Err() != nil && errors.Is(err, context.Cause(stopped))
 }
 
 func (r *running) options(ctx context.Context) local.Options {
@@ -326,4 +327,34 @@ func (r *running) noteHidden() {
 	if names := r.hidden(); len(names) > 0 {
 		fmt.Fprintf(r.p.Stderr, "  (it takes the values of these variables from its environment, so export them first: %s)\n", strings.Join(names, ", "))
 	}
+}
+
+// checkPlaces refuses a job that would write into a working directory which cannot be written, because nothing names another place.
+func (o *runOptions) checkPlaces(fs *pflag.FlagSet, p *Program, spec job.Spec, writable func(dir string) bool) error {
+	if writable(p.Dir) {
+		return nil
+	}
+	var flags []string
+	if state := p.path(defaultState); !fs.Changed("state") && !writable(state) {
+		flags = append(flags, "--state DIR")
+	}
+	if spec.Errors == filepath.Join(p.Dir, stdoutErrors) {
+		if info, err := os.Lstat(spec.Errors); err != nil || info.Mode().IsRegular() {
+			flags = append(flags, "--errors FILE")
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return usageError("the working directory, %s, cannot be written: name another place with %s", p.Dir, strings.Join(flags, " and "))
+}
+
+// hasNoPlace reports whether an output, an absolute path, is a device, or something that a process has open: no file belongs beside it.
+func hasNoPlace(output string) bool {
+	info, err := os.Stat(output)
+	if err != nil || location.IsURL(output) {
+		return false
+	}
+	dir := filepath.Dir(output)
+	return info.Mode()&os.ModeDevice != 0 || dir == "/dev" || dir == "/dev/fd" || strings.HasPrefix(dir, "/proc/")
 }

@@ -3,6 +3,7 @@ package starter
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
@@ -55,15 +56,12 @@ func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []s
 		if err != nil {
 			return err
 		}
-		if o.json {
-			return printJSON(p.Stdout, now)
-		}
-		return printSettings(p, now)
+		return printEither(p, o.json, now, printSettings)
 	})
 }
 
-func printSettings(p *Program, s job.Settings) error {
-	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+func printSettings(out io.Writer, s job.Settings) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, row := range settingRows(s) {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
 	}

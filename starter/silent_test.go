@@ -114,7 +114,7 @@ func TestPrintJobs(t *testing.T) {
 		return &job.Milestone{Counted: job.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
 	}
 	var out bytes.Buffer
-	require.NoError(t, printJobs(&Program{Stdout: &out}, []jobs.Listed{
+	require.NoError(t, printJobs(&out, []jobs.Listed{
 		{Name: "fine", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Output: "a"},
 		{Name: "some", Pool: "p", Source: job.SourceFiles, State: job.Completed, Started: at, Ended: &ended, Progress: noted(3990, 10), Output: "b"},
 		{Name: "halted", Pool: "p", Source: job.SourceFiles, State: job.Stopped, Started: at, Ended: &ended, Progress: noted(1000, 0), Output: "c"},

@@ -17,8 +17,7 @@ type startOptions struct {
 	job        jobOptions
 	connection connection
 	schedule   scheduleFlags
-	wait, json bool
-	limit      waitLimit
+	following
 }
 
 func newStart(p *Program) *cobra.Command {
@@ -34,14 +33,14 @@ s3://bucket/in/?endpoint=http://host:9000&use_path_style=true.
 
 With --wait it follows the job and exits as 'stint run' does.
 
-With --feed the job has no inputs: it takes the items that 'stint put' and 'stint call' give it, in
-any number and from anywhere, and runs until 'stint close'. --capacity and --capacity-bytes bound
+With --feed the job has no inputs: it takes the items that 'stint feed put' and 'stint feed call'
+give it, in any number and from anywhere, and runs until 'stint feed close'. --capacity and --capacity-bytes bound
 what is accepted and unfinished; more is refused, and can be put again when there is room. Items
 leave in batches: of --batch-items, or fewer, whenever a worker is free; --batch-wait has batches
 that are not full wait for more.
 
-With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedules'
-shows, pauses and deletes). Each run is a separate job, named after its tick in UTC:
+With --cron nothing starts now: the Temporal server starts the job at each tick ('stint schedule'
+lists, pauses and deletes). Each run is a separate job, named after its tick in UTC:
 nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
 --output, --errors, --dropped or --report stand for the tick; without them each run replaces the output when
 it completes. --overlap says what happens at a tick during the previous run:
@@ -61,9 +60,7 @@ it completes. --overlap says what happens at a tick during the previous run:
 	o.job.addFlags(cmd.Flags(), p)
 	o.connection.addFlags(cmd.Flags())
 	o.schedule.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the job to its end")
-	o.limit.addFlags(cmd.Flags(), "with --wait, how long to wait; the job continues then (default: until its end)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON")
+	o.following.addFlags(cmd.Flags(), "job")
 	return cmd
 }
 
@@ -75,7 +72,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err := o.job.refusePools(p); err != nil {
 		return err
 	}
-	if err := o.limit.check(cmd.Flags(), "--wait", o.wait); err != nil {
+	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
 	if slices.Contains(spec.Inputs(), "-") {
@@ -84,7 +81,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if spec.Pool == "" && len(spec.Stages) == 0 {
 		return usageError("no pool given: use --pool NAME, and start workers with '%s worker --pool NAME --allow ROOT'", p.name())
 	}
-	if len(o.schedule.options.Cron) > 0 {
+	if len(o.schedule.Cron) > 0 {
 		return o.makeSchedule(cmd.Context(), p, spec)
 	}
 	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {
@@ -108,7 +105,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 		if err != nil {
 			return err
 		}
-		if err := announce(ctx, p, client, watched{run, otherPools(spec), o.json, o.limit}, o.wait); err != nil || o.wait || !o.job.loop.loop {
+		if err := announce(ctx, p, client, watched{run, append([]string{run.Pool()}, otherPools(spec)...), o.following}); err != nil || o.wait || !o.job.loop.loop {
 			return err
 		}
 		if len(spec.Init) > 0 { // its slots begin when these hooks have ended, however long they take
@@ -136,47 +133,4 @@ func otherPools(spec job.Spec) (pools []string) {
 		add(stage.Pool)
 	}
 	return pools
-}
-
-// watched is a job that a command follows to its end.
-type watched struct {
-	run   *jobs.Run
-	pools []string // that it waits for
-	json  bool
-	limit waitLimit
-}
-
-// toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
-// leave the job running.
-func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) error {
-	began := time.Now()
-	show := progressOf(p, w.json)
-	show.detailed = true
-	report, err := follow(ctx, p, client, w.run, w.pools, show)
-	name := w.run.Name()
-	switch {
-	case err != nil && interrupted(ctx):
-		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer watching %[1]s, which continues; '%[2]s stop %[1]s' stops it", name, p.name())}
-	case err != nil && w.limit.over(ctx):
-		return w.limit.exceeded(fmt.Sprintf("%[1]s has not ended within %[3]v, and continues: '%[2]s watch %[1]s' follows it, '%[2]s stop %[1]s' stops it", name, p.name(), w.limit.timeout),
-			p.whoIsSilent(ctx, client, w.run, w.pools))
-	case err != nil:
-		return err
-	}
-	if w.json {
-		if err := printJSON(p.Stdout, report); err != nil {
-			return err
-		}
-	} else {
-		show.page(report) // it may have ended before its first report
-		took := time.Since(began)
-		if report.Ended != nil && !report.Started.IsZero() {
-			took = report.Ended.Sub(report.Started)
-		}
-		summary(p.Stderr, p.Dir, report, took, true)
-		if report.State == job.Stopped || report.State == job.Failed {
-			fmt.Fprintf(p.Stderr, "  '%s resume %s' continues from here\n", p.name(), name)
-		}
-	}
-	return outcome(report)
 }

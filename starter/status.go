@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,47 +25,33 @@ func newStatus(p *Program) *cobra.Command {
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
-				report, err := reportOf(ctx, p, client, args[0])
-				var silent *unansweredError
-				if errors.As(err, &silent) && report.Job != "" {
-					return errors.Join(lastKnown(ctx, p, client, report, asJSON), err)
-				}
-				if err != nil {
-					return err
+				report, silent := reportOf(ctx, p, client, args[0])
+				if silent != nil && (report.Job == "" || !wraps[*unansweredError](silent)) {
+					return silent
 				}
 				var running []jobs.RunningBatch
 				if !report.State.Final() {
+					var err error
 					if running, err = client.Get(args[0]).Running(ctx); err != nil {
-						return err
+						return errors.Join(err, silent)
 					}
 				}
 				if asJSON {
-					return printJSON(p.Stdout, statusReport{report, running})
+					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
 				}
-				if !report.State.Final() {
+				if !report.State.Final() && silent == nil {
 					for _, pool := range poolsOf(ctx, client, report.Job, report.Pool) {
 						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
 					}
 				}
-				return printReport(p, report, running)
+				// Of a job that does not answer these are the last numbers that are known.
+				return errors.Join(printReport(p, report, running), silent)
 			})
 		},
 	}
 	c.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// lastKnown prints the last numbers that are known of a job that does not answer.
-func lastKnown(ctx context.Context, p *Program, client *jobs.Client, report job.Report, asJSON bool) error {
-	running, err := client.Get(report.Job).Running(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(p.Stdout, statusReport{report, running})
-	}
-	return printReport(p, report, running)
 }
 
 // statusReport is a report with the batches in hand.
@@ -285,4 +272,115 @@ func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 	if r.ForcedOmitted > 0 {
 		row("ended by the stop", "%d more", r.ForcedOmitted)
 	}
+}
+
+// printFeed prints the part of a report that only feeds have.
+func printFeed(row rows, r job.Report) {
+	f := r.Feed
+	if f == nil {
+		return
+	}
+	if r.Discarded > 0 {
+		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
+	}
+	if f.Lost > 0 || len(f.Gone) > 0 {
+		row("lost", "%s", lost(f))
+	}
+	if r.State.Final() {
+		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
+		return
+	}
+	row("feed", "session %d, %s, %d segments", f.Session, fill(f), f.Segments)
+	if !f.StalledSince.IsZero() {
+		row("stalled", "no item has finished for %s", since(f.StalledSince))
+	}
+	backlog := fmt.Sprintf("%s of %s items and %s of %s bytes are unfinished", text.Thousands(int64(f.Backlog)), text.Thousands(int64(f.Capacity)),
+		text.Thousands(f.BacklogBytes), text.Thousands(f.CapacityBytes))
+	if f.Backlog > 0 {
+		backlog += fmt.Sprintf(", %s of them wait for a batch", text.Thousands(int64(f.Waiting)))
+	}
+	if f.Earlier > 0 {
+		backlog += fmt.Sprintf(", %s of them were accepted before the feed was resumed", text.Thousands(int64(f.Earlier)))
+	}
+	if !f.OldestSince.IsZero() {
+		backlog += fmt.Sprintf(", the oldest one was accepted %s ago", since(f.OldestSince))
+	}
+	row("backlog", "%s", backlog)
+	if f.QueueMax > 0 {
+		row("in queue", "%v on average, %v at most, before their batch", f.QueueMean.Round(queueUnit), f.QueueMax.Round(queueUnit))
+	}
+	if r.Batches > 0 {
+		row("batch size", "%s items on average", text.Rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
+	}
+	if f.Unclaimed > 0 {
+		row("unclaimed", "%s not taken by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
+	}
+}
+
+// lost says what a resumed feed has lost, and of which legs.
+func lost(f *job.FeedReport) string {
+	what := text.Count(f.Lost, "item")
+	if len(f.Gone) > 0 {
+		what += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
+	}
+	return what
+}
+
+// printLoop prints the part of a report that only loops have.
+func printLoop(row rows, r job.Report) {
+	l := r.Loop
+	if l == nil {
+		return
+	}
+	pace := "back to back"
+	if l.Every > 0 {
+		pace = fmt.Sprintf("every %v, missed ticks are made up", l.Every)
+		if l.CatchUp == job.CatchUpSkip {
+			pace = fmt.Sprintf("every %v, missed ticks are skipped", l.Every)
+		}
+	}
+	row("loop", "%s, %s", text.Count(l.Slots, "slot"), pace)
+	if !r.State.Final() {
+		row("running", "%d of %s", l.Running, text.Count(l.Slots, "slot"))
+	}
+	if l.Every > 0 && l.Ticks > 0 {
+		row("late", "%v at the median, %v on average, %v at most", l.LateMedian, l.LateMean.Round(queueUnit), l.LateMax.Round(queueUnit))
+		row("missed", "%s made up, %s skipped", text.Thousands(l.Missed), text.Thousands(l.Skipped))
+	}
+	if l.Repeated > 0 {
+		row("repeated", "%s, which workers that were lost may have run before", text.Count(l.Repeated, "tick"))
+	}
+	if warning := l.Warning(r.Pool); warning != "" {
+		row("waiting", "%s", warning)
+	}
+}
+
+// loopLine is the state of a loop in a line.
+func loopLine(r job.Report) string {
+	l := r.Loop
+	s := text.Count(l.Ticks, "tick")
+	if l.Every > 0 {
+		s += fmt.Sprintf(", late %v at the median, %v at most, %s missed", l.LateMedian, l.LateMax.Round(queueUnit), text.Thousands(l.Missed))
+		if l.CatchUp == job.CatchUpSkip {
+			s += fmt.Sprintf(", %s skipped", text.Thousands(l.Skipped))
+		}
+	}
+	if l.Repeated > 0 {
+		s += fmt.Sprintf(", %s repeated", text.Thousands(l.Repeated))
+	}
+	return s
+}
+
+// queueUnit is what times in queue are rounded to.
+const queueUnit = 100 * time.Microsecond
+
+// fill says in a word how much of its capacity a feed has taken.
+func fill(f *job.FeedReport) string {
+	switch {
+	case f.Full():
+		return "full"
+	case f.Idle():
+		return "idle"
+	}
+	return "busy"
 }

@@ -254,7 +254,7 @@ func (o *stopOptions) notEnded(ctx context.Context, p *Program, client *jobs.Cli
 	switch {
 	case interrupted(ctx):
 		return &codeError{code: ExitInterrupted, err: fmt.Errorf("no longer waiting for %s; the stop stays requested", who)}
-	case o.limit.over(ctx):
+	case isLimit(ctx):
 		return o.limit.exceeded(fmt.Sprintf("not ended within %v: %s; the stop stays requested, and '%s stop %s --terminate' ends it without its workers",
 			o.limit.timeout, who, p.name(), name), p.whoIsSilent(ctx, client, runs[0], []string{pool}))
 	}

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/jobs"
-	"golang.org/x/sync/errgroup"
+	"github.com/stint-run/stint/job"
 )
 
 // A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is over. Commands
-// that serve (run, worker, server, gateway, codec-server) deal with signals themselves.
+// that serve (run, worker, server, feed serve, codec-server) deal with signals themselves.
 
 // interruptedError is the cause with which a request to end ends a command's context.
 type interruptedError struct{ signal os.Signal }
@@ -49,8 +47,7 @@ func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func(
 
 // interrupted reports whether a request to end has ended the context.
 func interrupted(ctx context.Context) bool {
-	_, is := errors.AsType[*interruptedError](context.Cause(ctx))
-	return is
+	return wraps[*interruptedError](context.Cause(ctx))
 }
 
 // unlessInterrupted returns the error of a command that was run with this context: after a request to end one with its exit
@@ -123,9 +120,6 @@ func (e *limitError) Timeout() bool { return true }
 // addFlags adds the flag. Its default is the present value; 0 is no limit.
 func (w *waitLimit) addFlags(fs *pflag.FlagSet, usage string) {
 	fs.DurationVar(&w.timeout, "timeout", w.timeout, usage)
-	if w.timeout == 0 {
-		fs.Lookup("timeout").DefValue = zeroDefault
-	}
 }
 
 // check refuses limits that are none. A command that waits only with another flag names it, and whether it is set.
@@ -153,16 +147,10 @@ func (w waitLimit) limit(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithDeadlineCause(ctx, until, &limitError{w.timeout})
 }
 
-// over reports whether the limit has ended the context of a request that has failed.
-func (w *waitLimit) over(ctx context.Context) bool {
-	return isLimit(ctx)
-}
-
 // isLimit reports whether --timeout has ended the context of a request that has failed.
 func isLimit(ctx context.Context) bool {
 	awaitEnd(ctx)
-	_, is := errors.AsType[*limitError](context.Cause(ctx))
-	return is
+	return wraps[*limitError](context.Cause(ctx))
 }
 
 // exceeded is the error of a command whose limit is over: what has not come, and who does not answer, if that is known.
@@ -179,115 +167,67 @@ func isLate(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// heardLimit is the age from which a worker's last poll is worth a word: one that is idle polls once a minute.
-const heardLimit = 70 * time.Second
+// onceMore is the time within which further signals count as the first one: wrappers such as `timeout` send two.
+const onceMore = time.Second
 
-// whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
-// heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
-// A single pool without a name is the job's.
-func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
-	ctx = context.WithoutCancel(ctx)
-	failing, err := failingWithin(ctx, run, pollLimit)
-	if failing != nil {
-		return failing.String()
-	}
-	var said []string
-	if !isAway(err) && slices.Equal(pools, []string{""}) { // the limit was over before it was known
-		pools = make([]string, 1)
-		pools[0], err = poolOf(ctx, run)
-	}
-	if !isAway(err) {
-		said, err = silentPools(pools, func(pool string) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, pollLimit)
-			defer cancel()
-			return p.silentPool(ctx, client, pool)
-		})
-	}
-	if isAway(err) {
-		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
-	}
-	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
-		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
-	}
-	return strings.Join(said, "; ")
-}
-
-// silentPools is what look says of pools, in their order. It looks at some at once, so that the last ones of many are
-// looked at, too. The error is the first one.
-func silentPools(pools []string, look func(pool string) (string, error)) (said []string, err error) {
-	all, group := make([]string, len(pools)), errgroup.Group{}
-	group.SetLimit(poolsAtOnce)
-	for i, pool := range pools {
-		if pool == "" {
-			continue
+// secondSignal waits for a second request to end, after one that has come just now. It returns false once ended is closed.
+func (p *Program) secondSignal(ended <-chan struct{}) bool {
+	first := time.Now()
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-p.Signals:
+			if time.Since(first) >= onceMore {
+				return true
+			}
 		}
-		group.Go(func() error {
-			return trap.Call("looking at a pool", func() (err error) {
-				all[i], err = look(pool)
-				return err
-			})
-		})
 	}
-	err = group.Wait()
-	return slices.DeleteFunc(all, func(one string) bool { return one == "" }), err
 }
 
-// poolsAtOnce is how many pools are looked at at once.
-const poolsAtOnce = 8
-
-// failingWithin is [jobs.Run.FailingTask] with a limit.
-func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return run.FailingTask(ctx)
+// draining returns a context that the first request to end cancels, after saying what happens then: what is a format for
+// the signal and the limit. The second one ends the program at once. end ends the waiting for both.
+func (p *Program) draining(ctx context.Context, what string, limit time.Duration) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	trap.Watched("waiting for signals", p.defect, func() {
+		select {
+		case <-ended:
+			return
+		case s := <-p.Signals:
+			fmt.Fprintf(p.Stderr, what+"; once more to end at once\n", s, limit)
+			cancel()
+		}
+		if p.secondSignal(ended) {
+			p.Exit(ExitInterrupted)
+		}
+	})
+	return ctx, func() { close(ended); cancel() }
 }
 
-// silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
-func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
-	workers, err := client.Workers(ctx, pool)
-	switch {
-	case isAway(err):
-		return "", err
-	case err != nil:
-		return fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)), nil
-	case len(workers) == 0:
-		return p.noWorker(pool), nil
+// handleSignals answers the first request to end with a stop, and the second at once.
+func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseFunc) {
+	select {
+	case <-ended:
+		return
+	case s := <-r.p.Signals:
+		grace := "their grace period"
+		if len(r.spec.Inputs()) > 0 {
+			grace = max(0, r.spec.WithDefaults().Grace).String()
+		}
+		r.show.note("stopping (%v): running calls get %v; once more to end at once. %s", s, grace, r.later())
+		stop(fmt.Errorf("interrupted (%v)", s))
 	}
-	last := slices.MaxFunc(workers, func(a, b jobs.PoolWorker) int { return a.Seen.Compare(b.Seen) })
-	if time.Since(last.Seen) > heardLimit {
-		return fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker), nil
+	if r.p.secondSignal(ended) {
+		r.show.note("ended at once. %s", r.later())
+		r.p.Exit(ExitInterrupted)
 	}
-	return "", nil
 }
 
-// answersWithin is how long a job may take to show that somebody answers for it.
-const answersWithin = time.Second
-
-// answers reports whether somebody answers for a job; also if that is not known.
-func answers(ctx context.Context, run *jobs.Run) bool {
-	ctx, cancel := context.WithTimeout(ctx, answersWithin)
-	defer cancel()
-	_, err := run.Report(ctx)
-	_, silent := errors.AsType[*jobs.UnansweredError](err)
-	return !silent
-}
-
-// whoDoesNotAnswer is whoIsSilent for a job that has not answered.
-func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
-	pool, err := poolOf(context.WithoutCancel(ctx), run)
-	if isAway(err) {
-		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+// later says what the same command does after an interruption.
+func (r *running) later() string {
+	if slices.Contains(r.spec.Inputs(), job.StandardInput) {
+		return "The same command continues later if the standard input has been read to its end by then, and starts afresh otherwise."
 	}
-	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
-		return said
-	}
-	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
-}
-
-// poolOf asks the server for the job's pool.
-func poolOf(ctx context.Context, run *jobs.Run) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	listed, err := run.Listed(ctx)
-	return listed.Pool, err
+	return "The same command continues later."
 }

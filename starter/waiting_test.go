@@ -49,8 +49,10 @@ func (b *box) mute() <-chan string {
 // are names of jobs: see jobKinds.
 var waiting = map[string][]string{
 	"list": {"list"}, "workers": {"workers", "workers --pool p"}, "status": {"status a-job", "status an-ended-job"}, "watch": {"watch a-job"},
-	"put": {"put a-feed 1", "put a-feed --wait 2s 1"}, "call": {"call a-feed 1"}, "reset": {"reset one-feed"}, "close": {"close one-feed", "close one-feed --wait"},
-	"results": {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
+	"feed put": {"feed put a-feed 1", "feed put a-feed --wait 2s 1"}, "feed call": {"feed call a-feed 1"}, "feed reset": {"feed reset one-feed"},
+	"feed close": {"feed close one-feed", "feed close one-feed --wait"},
+	"results":    {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
+	"errors": {"errors a-job", "errors a-job --follow"},
 	"stop": {
 		"stop one-job", "stop one-feed", "stop one-job --wait", "stop one-feed --wait", "stop --all", "stop --pool p --wait",
 		"stop one-job --terminate", "stop --all --terminate",
@@ -61,14 +63,14 @@ var waiting = map[string][]string{
 		"start --pool p in.txt -o out.txt", "start --pool p in.txt -o out.txt --wait", "start --feed --pool p -o feed.out --wait",
 		"start --pool p in.txt -o out.txt --name a-name --cron @daily",
 	},
-	"loop":      {"loop --pool p", "loop --pool p --wait"},
-	"schedules": {"schedules"}, "schedules pause": {"schedules pause a-schedule"}, "schedules resume": {"schedules resume a-schedule"},
-	"schedules trigger": {"schedules trigger a-schedule"}, "schedules delete": {"schedules delete a-schedule"},
+	"loop":          {"loop --pool p", "loop --pool p --wait"},
+	"schedule list": {"schedule list"}, "schedule pause": {"schedule pause a-schedule"}, "schedule resume": {"schedule resume a-schedule"},
+	"schedule trigger": {"schedule trigger a-schedule"}, "schedule delete": {"schedule delete a-schedule"},
 }
 
 // others are the commands that deal with signals themselves, and those that wait for nothing.
 var others = []string{
-	"run", "worker", "server", "gateway", "codec-server", "plan", "version", "help",
+	"run", "worker", "server", "feed serve", "codec-server", "plan", "version", "help", "feed", "schedule",
 	"completion bash", "completion fish", "completion powershell", "completion zsh",
 }
 
@@ -115,8 +117,7 @@ func TestD15_EveryCommandEndsAtTheFirstSignal(t *testing.T) {
 
 // forTheEnd reports whether a command waits for what only a worker can bring about.
 func forTheEnd(line string) bool {
-	name, _, _ := strings.Cut(line, " ")
-	return strings.Contains(line, "--wait") && name != "put" || strings.Contains(line, "--follow") || name == "watch"
+	return strings.Contains(line, "--wait") && !strings.HasPrefix(line, "feed put ") || strings.Contains(line, "--follow") || strings.HasPrefix(line, "watch ")
 }
 
 // limited reports whether a command line has a time limit.
@@ -166,7 +167,7 @@ func TestD14_LimitOfDialling(t *testing.T) {
 	frozen := newCable(t, closedAddress(t))
 	frozen.hold()
 	b.env = append(b.env, "TEMPORAL_ADDRESS="+frozen.address())
-	for _, line := range []string{"put j 1", "call j 1", "reset j", "close j", "watch j"} {
+	for _, line := range []string{"feed put j 1", "feed call j 1", "feed reset j", "feed close j", "watch j"} {
 		c := b.stint(append(strings.Fields(line), "--timeout", "300ms")...).exits(starter.ExitTimeout)
 		require.Contains(t, c.stderr.String(), "the Temporal server has not answered within --timeout 300ms: no Temporal server answers at "+frozen.address()+": no answer in time")
 	}

@@ -70,9 +70,6 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		return usageError("no --allow given: whoever can start a job reads and writes with this worker's account, so name each directory or "+
 			"bucket prefix that jobs use, such as --allow %s, or say --allow %s for everything that the account reaches", p.Dir, worker.AllowAll)
 	}
-	if err := handler.Check(o.worker.options); err != nil {
-		return usageError("%w", err)
-	}
 	c, err := o.patience.dial(ctx, p, &o.connection, o.verbose)
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -88,22 +85,8 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return usageError("%w", err)
 	}
-	ctx, drain := context.WithCancel(ctx)
-	defer drain()
-	ended := make(chan struct{})
-	defer close(ended)
-	trap.Watched("waiting for signals", p.defect, func() {
-		select {
-		case <-ended:
-			return
-		case s := <-p.Signals:
-			fmt.Fprintf(p.Stderr, "draining (%v): running batches get %v; once more to end at once\n", s, options.Drain)
-			drain()
-		}
-		if p.secondSignal(ended) {
-			p.Exit(ExitInterrupted)
-		}
-	})
+	ctx, end := p.draining(ctx, "draining (%v): running batches get %v", options.Drain)
+	defer end()
 	if address := w.MetricsAddress(); address != "" {
 		fmt.Fprintf(p.Stderr, metricsNote+"\n", address)
 	}

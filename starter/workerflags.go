@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,7 +125,8 @@ func (o *workerOptions) settle(p *Program) (err error) {
 		return err
 	}
 	o.passOn(p)
-	return o.locateRoots(p.Dir)
+	o.options.Allow, err = absoluteRoots(o.options.Allow, p.Dir)
+	return err
 }
 
 // passOn gives the variables that --env only names their values in the program's environment, and says which are not set there.
@@ -181,16 +185,6 @@ func (o *workerOptions) command() (worker.Handler, error) {
 	return kind(argv...), nil
 }
 
-// locateRoots makes the roots of --allow absolute.
-func (o *workerOptions) locateRoots(dir string) error {
-	roots, err := absoluteRoots(o.options.Allow, dir)
-	if err != nil {
-		return err
-	}
-	o.options.Allow = roots
-	return nil
-}
-
 // absoluteRoots makes the roots of --allow absolute.
 func absoluteRoots(given []string, dir string) ([]string, error) {
 	roots := slices.Clone(given)
@@ -227,6 +221,93 @@ func (o *workerOptions) nameHooks() error {
 		}
 		o.options.Hooks[name] = worker.Command(argv...)
 		o.options.Protect = slices.Concat(o.options.Protect, worker.CommandFiles(argv, o.options.Dir))
+	}
+	return nil
+}
+
+// parseCPUs reads lists of CPUs: "0-3,6" is one for all slots, "0;1;2-3" one for each. They come
+// out sorted and without repetitions.
+func parseCPUs(text string) ([][]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var lists [][]int
+	for list := range strings.SplitSeq(text, ";") {
+		var cpus []int
+		for part := range strings.SplitSeq(list, ",") {
+			first, last, err := parseRange(strings.TrimSpace(part))
+			if err != nil {
+				return nil, err
+			}
+			for cpu := first; cpu <= last; cpu++ {
+				cpus = append(cpus, cpu)
+			}
+		}
+		slices.Sort(cpus)
+		lists = append(lists, slices.Compact(cpus))
+	}
+	return lists, nil
+}
+
+// maxCPU is above the number of any CPU.
+const maxCPU = 1 << 16
+
+func parseRange(text string) (first, last int, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	first, err = strconv.Atoi(from)
+	if err == nil {
+		last, err = strconv.Atoi(to)
+	}
+	if err != nil || first < 0 || last < first || last > maxCPU {
+		return 0, 0, fmt.Errorf("%q: use numbers and ranges such as 0-3,6, and semicolons between slots", text)
+	}
+	return first, last, nil
+}
+
+// placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.
+var placeholder = regexp.MustCompile(`^[^\s{}]*\{[.#/]{0,2}\}[^\s{}]*$`)
+
+// ownPlaceholders are programs for which braces are their own matter: they replace them, or they run code that may have them.
+var ownPlaceholders = []string{
+	"xargs", "find", "fd", "parallel", "rush", "awk", "gawk", "mawk", "jq", "yq", "jaq", "gojq", "sed", "perl", "python", "ruby", "node", "deno", "bun",
+	"php", "lua", "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "mlr", "duckdb", "sqlite3", "Rscript", "julia", "tclsh", "expr", "grep", "egrep", "rg",
+}
+
+// checkPlaceholders refuses a command of --exec with a placeholder that nothing would replace.
+func checkPlaceholders(argv []string) error {
+	for _, word := range argv {
+		name := strings.TrimRight(filepath.Base(word), "0123456789.")
+		if slices.Contains(ownPlaceholders, name) {
+			return nil
+		}
+	}
+	for _, word := range argv[1:] {
+		if !placeholder.MatchString(word) {
+			continue
+		}
+		quoted := make([]string, len(argv))
+		for i, arg := range argv {
+			quoted[i] = shellWord(placeholders.ReplaceAllString(arg, "{}"))
+		}
+		command := shellWord(`xargs -d "\n" -I{} ` + strings.Join(quoted, " "))
+		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --exec %s", word, command)
+	}
+	return nil
+}
+
+// placeholders are those in a word.
+var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
+
+// assignment is a word that a shell takes for a variable in front of a command.
+var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
+
+// checkProgram refuses a command that begins with the value of a variable, as only a shell knows it.
+func checkProgram(flag string, argv []string) error {
+	if found := assignment.FindStringSubmatch(argv[0]); found != nil {
+		return usageError("--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestReadme_Gateway(t *testing.T) {
 		return out
 	}
 	background("serving pool", "worker", "--pool", "strikes", "--allow", root, "--allow", dir, "--serve", "python3 examples/naivebayes/classify.py", "--slots", "2")
-	url := gatewayURL.FindStringSubmatch(background("gateway: ", "gateway", "--listen", "127.0.0.1:0").String())[1]
+	url := gatewayURL.FindStringSubmatch(background("gateway: ", "feed", "serve", "--listen", "127.0.0.1:0").String())[1]
 	require.Equal(t, starter.ExitOK, run(t.Context(), &output{}, "start", "--feed", "--name", "strikes", "--pool", "strikes", "-o", filepath.Join(dir, "classified.jsonl")))
 
 	for _, name := range []string{"curl", "python3"} {

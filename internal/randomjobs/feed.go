@@ -57,13 +57,13 @@ type client struct {
 // line is the client's command.
 func (c *client) line() []string {
 	if c.calls {
-		return []string{"call", name, "-f", "-", "--json", "--timeout", "1m"}
+		return []string{"feed", "call", name, "-f", "-", "--json", "--timeout", "1m"}
 	}
-	return []string{"put", name, "-f", "-", "--wait", "1m"}
+	return []string{"feed", "put", name, "-f", "-", "--wait", "1m"}
 }
 
 // closeLine is the command that closes a feed.
-var closeLine = []string{"close", name, "--wait"}
+var closeLine = []string{"feed", "close", name, "--wait"}
 
 // clients are those of a job, one after the other.
 func (j job) clients(items []item) []client {

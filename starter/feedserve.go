@@ -11,12 +11,11 @@ import (
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/gateway"
-	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
 
-type gatewayOptions struct {
+type serveOptions struct {
 	connection connection
 	patience   serverPatience
 	listen     string
@@ -27,10 +26,10 @@ type gatewayOptions struct {
 	verbose    bool
 }
 
-func newGateway(p *Program) *cobra.Command {
-	o := &gatewayOptions{}
+func newFeedServe(p *Program) *cobra.Command {
+	o := &serveOptions{}
 	cmd := &cobra.Command{
-		Use:   "gateway",
+		Use:   "serve",
 		Short: "Serve feeds over HTTP, for programs in any language",
 		Long: `Lets programs in any language use feeds ('stint start --feed'): they put items and get results over HTTP,
 as JSON values. /openapi.json describes all requests.
@@ -45,14 +44,14 @@ A body with 'Content-Type: application/json' is one item; otherwise each line is
 read piece by piece, so a body may be of any length.
 
 With --token-file, requests need the header 'Authorization: Bearer TOKEN'. The file has a token on each
-line and is read again when it changes. Without it, the gateway listens on this machine only.
+line and is read again when it changes. Without it, it listens on this machine only.
 
-Results above 64 KiB, and those of /results, are in the feeds' stores: the gateway reads stores below the
-roots that --allow names. Without it such a result is a StoredError.
+Results above 64 KiB, and those of /results, are in the feeds' stores: it reads stores below the roots
+that --allow names. Without it such a result is a StoredError.
 
 SIGTERM or Ctrl-C ends it: it takes no more requests, and those under way have --drain to finish.
 A second signal ends it at once. /health and /metrics need no token.`,
-		Example: `  stint gateway --listen 127.0.0.1:8080
+		Example: `  stint feed serve --listen 127.0.0.1:8080
   curl -H 'Content-Type: application/json' -d '"a bird"' http://127.0.0.1:8080/v1/feeds/risk/call
   curl --data-binary @items.jsonl http://127.0.0.1:8080/v1/feeds/risk/put?wait=5s`,
 		Args: wrongArgs(cobra.NoArgs),
@@ -61,7 +60,7 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`ADDR` to listen on, HOST:PORT, or PORT for this machine only (port 0: a free one)")
 	fs.StringVar(&o.tokens, "token-file", "", "`FILE` of tokens, one on each line; a request needs one of them (default: none is needed)")
-	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once the gateway is to end")
+	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once it is to end")
 	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
 	fs.StringArrayVar(&o.allow, "allow", nil, "`ROOT` below which stores of feeds are read: a directory or a bucket URL; repeatable; all: whatever the credentials reach (default: none is read)")
 	o.connection.addFlags(fs)
@@ -70,10 +69,10 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	return cmd
 }
 
-// maxGatewayRequests bounds --requests.
-const maxGatewayRequests = 100_000
+// maxServedRequests bounds --requests.
+const maxServedRequests = 100_000
 
-func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
+func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	address, err := endpoint.Address("--listen", o.listen)
 	if err != nil {
 		return usageError("%w", err)
@@ -81,8 +80,8 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 	if o.drain < 0 {
 		return usageError("--drain %v: use 0 or more", o.drain)
 	}
-	if o.requests < 1 || o.requests > maxGatewayRequests {
-		return usageError("--requests %d: use 1 to %d", o.requests, maxGatewayRequests)
+	if o.requests < 1 || o.requests > maxServedRequests {
+		return usageError("--requests %d: use 1 to %d", o.requests, maxServedRequests)
 	}
 	roots, err := absoluteRoots(o.allow, p.Dir)
 	if err != nil {
@@ -126,23 +125,9 @@ func (o *gatewayOptions) run(ctx context.Context, p *Program) error {
 	return o.serve(ctx, p, server)
 }
 
-func (o *gatewayOptions) serve(ctx context.Context, p *Program, server *gateway.Server) error {
-	ctx, end := context.WithCancel(ctx)
+func (o *serveOptions) serve(ctx context.Context, p *Program, server *gateway.Server) error {
+	ctx, end := p.draining(ctx, "ending (%v): requests under way get %v", o.drain)
 	defer end()
-	ended := make(chan struct{})
-	defer close(ended)
-	trap.Watched("waiting for signals", p.defect, func() {
-		select {
-		case <-ended:
-			return
-		case s := <-p.Signals:
-			fmt.Fprintf(p.Stderr, "ending (%v): requests under way get %v; once more to end at once\n", s, o.drain)
-			end()
-		}
-		if p.secondSignal(ended) {
-			p.Exit(ExitInterrupted)
-		}
-	})
 	fmt.Fprintf(p.Stderr, "gateway: http://%s\n", server.Address())
 	return server.Serve(ctx, o.drain)
 }

@@ -211,7 +211,101 @@ func errorsWhere(r job.Report, server bool) string {
 	case r.State == job.Completed:
 		return "not kept (--on-error drop)"
 	case r.State == job.Failed && server:
-		return "in the store: 'stint results " + r.Job + " --errors' prints them"
+		return "in the store: 'stint errors " + r.Job + "' prints them"
 	}
 	return "in the store: the file is written when the job has completed"
+}
+
+// printNoticed prints what reading the inputs has shown.
+func printNoticed(w io.Writer, indent string, n job.Noticed) {
+	if n.Blank > 0 {
+		fmt.Fprintf(w, "%s%s passed over: of jsonl and csv these are no items\n", indent, text.Count(n.Blank, "blank line"))
+	}
+	for _, note := range n.Notes {
+		fmt.Fprintf(w, "%s%s\n", indent, note)
+	}
+}
+
+// summary describes in a few lines how a job has ended. Files below dir are named relative to it.
+func summary(w io.Writer, dir string, r job.Report, took time.Duration, server bool) {
+	speed := ""
+	fresh := r.Done()
+	if r.Redriven > 0 {
+		fresh = r.Redriven
+	}
+	if fresh -= r.Resumed; fresh > 0 && took > 0 {
+		speed = fmt.Sprintf(", %s items/s", text.Rate(float64(fresh)/took.Seconds()))
+	}
+	fmt.Fprintf(w, "%s: %s: %s ok, %s in %s%s\n", r.Job, r.State, text.Count(r.OK, "item"), counts(r), roundTime(took), speed)
+	if r.OnlySums() {
+		fmt.Fprintf(w, "  %s\n", onlySums)
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(w, "  %s without a result\n", text.Count(r.Dropped, "item"))
+	}
+	if r.Lines > 0 {
+		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(w, "  %s among the inputs left out, because stint wrote them\n", text.Count(r.LeftOut, "file"))
+	}
+	printNoticed(w, "  ", r.Noticed)
+	if r.Redriven > 0 {
+		fmt.Fprintf(w, "  %s run again\n", text.Count(r.Redriven, "failed item"))
+	}
+	if r.Resumed > 0 {
+		fmt.Fprintf(w, "  %s done by earlier runs\n", text.Count(r.Resumed, "item"))
+	}
+	if r.CallTimes != "" {
+		fmt.Fprintf(w, "  %s: %s\n", text.Count(r.Calls, "call"), callTimes(r))
+	}
+	if e := r.FirstError; e != nil {
+		fmt.Fprintf(w, "  first failed item: %s%s: %s\n", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
+	}
+	printFailures(w, r)
+	if r.Error != nil {
+		fmt.Fprintf(w, "  error: %s\n", r.Error.Message)
+	}
+	for _, h := range r.Hooks {
+		if h.Error != nil || h.Skipped != "" {
+			fmt.Fprintf(w, "  hook: %s\n", describeHook(h))
+		}
+	}
+	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
+		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Message))
+	}
+	for _, s := range r.Stragglers {
+		fmt.Fprintf(w, "  still running: %s\n", s)
+	}
+	if r.StragglersOmitted > 0 {
+		fmt.Fprintf(w, "  still running: %d more\n", r.StragglersOmitted)
+	}
+	for _, f := range r.Forced {
+		fmt.Fprintf(w, "  ended by the stop: %s\n", f)
+	}
+	if r.ForcedOmitted > 0 {
+		fmt.Fprintf(w, "  ended by the stop: %d more\n", r.ForcedOmitted)
+	}
+	if o := r.Output; o != nil {
+		if o.Location != "" {
+			fmt.Fprintf(w, "  output: %s%s\n", below(dir, o.Location), splitFiles(*o))
+		}
+		if o.Dropped != "" {
+			fmt.Fprintf(w, "  dropped: %s\n", below(dir, o.Dropped))
+		}
+	}
+	switch {
+	case r.Output != nil && r.Output.Errors != "":
+		fmt.Fprintf(w, "  errors: %s\n", below(dir, r.Output.Errors))
+	case r.Failed > 0:
+		fmt.Fprintf(w, "  errors: %s\n", errorsWhere(r, server))
+	}
+}
+
+// splitFiles says into how many files the results are split; "" if they are not.
+func splitFiles(o job.Output) string {
+	if o.Split == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %s by %s", text.Count(o.Files, "file"), o.Split)
 }

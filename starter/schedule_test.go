@@ -59,7 +59,7 @@ func (s *ticks) ran(schedule string, day, code int) {
 func (b *box) schedules() []jobs.Scheduled {
 	b.t.Helper()
 	var all []jobs.Scheduled
-	b.reads(&all, "schedules", "--json")
+	b.reads(&all, "schedule", "list", "--json")
 	return all
 }
 
@@ -100,9 +100,9 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 	require.NotNil(t, all[0].Next)
 	require.Equal(t, run("nightly", 2), all[0].Last.Name)
 	require.Equal(t, job.Completed, all[0].Last.State)
-	require.Regexp(t, `nightly +0 3 \* \* \* \(UTC\) +p +skip .* completed `, b.stint("schedules").exits(starter.ExitOK).stdout.String())
+	require.Regexp(t, `nightly +0 3 \* \* \* \(UTC\) +p +skip .* completed `, b.stint("schedule", "list").exits(starter.ExitOK).stdout.String())
 
-	b.stint("schedules", "delete", "nightly").exits(starter.ExitOK)
+	b.stint("schedule", "delete", "nightly").exits(starter.ExitOK)
 	require.Empty(t, b.schedules())
 	b.reads(&jobs, "list", "--json")
 	require.Len(t, jobs, 2, "its runs are still listed")
@@ -150,23 +150,23 @@ func TestSchedule_TriggerPauseAndResume(t *testing.T) {
 	b.write("in.txt", "a\n")
 	b.worker("p", "--exec", b.gated())
 	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
-	b.stint("schedules", "pause", "nightly", "--reason", "holidays").exits(starter.ExitOK)
+	b.stint("schedule", "pause", "nightly", "--reason", "holidays").exits(starter.ExitOK)
 	paused := b.schedules()[0]
 	require.True(t, paused.Paused)
 	require.Equal(t, "holidays", paused.Note)
 	require.Nil(t, paused.Next)
-	require.Regexp(t, `nightly .* paused `, b.stint("schedules").exits(starter.ExitOK).stdout.String())
+	require.Regexp(t, `nightly .* paused `, b.stint("schedule", "list").exits(starter.ExitOK).stdout.String())
 
-	b.stint("schedules", "trigger", "nightly").exits(starter.ExitOK)
+	b.stint("schedule", "trigger", "nightly").exits(starter.ExitOK)
 	eventually(t, "the run, although the schedule is paused", func() bool { return len(b.schedules()[0].Running) == 1 })
-	b.stint("schedules", "resume", "nightly").exits(starter.ExitOK)
+	b.stint("schedule", "resume", "nightly").exits(starter.ExitOK)
 	going := b.schedules()[0]
 	require.False(t, going.Paused)
 	require.NotNil(t, going.Next)
 	require.Equal(t, job.Running, going.Last.State)
 	name := going.Running[0]
 
-	b.refused(starter.ExitFailed, []string{"schedules", "trigger", "nightly"}, name, "stint stop "+name)
+	b.refused(starter.ExitFailed, []string{"schedule", "trigger", "nightly"}, name, "stint stop "+name)
 	s.at("nightly", 1)
 	eventually(t, "the tick that is left out", func() bool { return b.schedules()[0].Skipped == 1 })
 	b.open()
@@ -229,14 +229,14 @@ func TestSchedule_NameThatExists(t *testing.T) {
 	require.Equal(t, "nightly", made["schedule"])
 	require.Equal(t, "p", made["pool"])
 	require.NotEmpty(t, made["next"])
-	b.refused(starter.ExitFailed, line, `schedule named "nightly" exists already`, "--fresh", "stint schedules delete nightly")
+	b.refused(starter.ExitFailed, line, `schedule named "nightly" exists already`, "--fresh", "stint schedule delete nightly")
 	b.stint(append(line, "--fresh", "--cron", "@hourly", "--overlap", "queue")...).exits(starter.ExitOK)
 	all := b.schedules()
 	require.Len(t, all, 1)
 	require.Equal(t, []string{"@daily", "@hourly"}, all[0].Cron)
 	require.Equal(t, job.OverlapQueue, all[0].Overlap)
 	for _, command := range []string{"delete", "pause", "resume", "trigger"} {
-		b.refused(starter.ExitFailed, []string{"schedules", command, "weekly"}, `no schedule named "weekly"`, "stint schedules")
+		b.refused(starter.ExitFailed, []string{"schedule", command, "weekly"}, `no schedule named "weekly"`, "'stint schedule list'")
 	}
 }
 
@@ -257,8 +257,8 @@ func TestSchedule_Usage(t *testing.T) {
 	b.refused(starter.ExitUsage, line("--cron", "@daily"), "--name")
 	b.refused(starter.ExitUsage, line("--name", "n", "--cron", "@daily", "--wait"), "--wait", "stint watch")
 	b.refused(starter.ExitUsage, line("--overlap", "queue"), "--cron")
-	b.refused(starter.ExitUsage, []string{"schedules", "remove", "n"}, "remove")
-	b.refused(starter.ExitUsage, []string{"schedules", "delete"}, "delete")
+	b.refused(starter.ExitUsage, []string{"schedule", "remove", "n"}, `unknown command "schedule remove"`)
+	b.refused(starter.ExitUsage, []string{"schedule", "delete"}, "delete")
 }
 
 // The light check accepts exactly what a server accepts.

@@ -1,0 +1,304 @@
+package starter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
+	"golang.org/x/sync/errgroup"
+)
+
+// lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
+func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
+	looks := time.NewTimer(unservedFirst)
+	defer looks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks.C:
+			for _, pool := range pools {
+				noteUnserved(ctx, p, client, pool, show)
+			}
+			if failing := failingTask(ctx, run); failing != nil {
+				show.note("%s", failing)
+			}
+			looks.Reset(unservedEvery)
+		}
+	}
+}
+
+// failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
+func failingTask(ctx context.Context, run *jobs.Run) *jobs.FailingTask {
+	found, err := failingWithin(ctx, run, pollLimit)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// failingLimit is how long a workflow task may be seen to fail until who waits for a stop gives up.
+const failingLimit = 15 * time.Second
+
+// stuckError reports that a job cannot stop.
+type stuckError struct {
+	name string
+	task *jobs.FailingTask
+}
+
+func (e *stuckError) Error() string {
+	return fmt.Sprintf("the stop of %s stays requested, but the job cannot answer it: %s", e.name, e.task)
+}
+
+// giveUpStuck calls giveUp with a *stuckError once a workflow task of the job has been seen to fail for failingLimit. It returns
+// then, or when ctx is done.
+func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
+	var since time.Time
+	for backoff.Wait(unservedEvery, ctx.Done()) {
+		switch failing := failingTask(ctx, run); {
+		case failing == nil:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= failingLimit:
+			giveUp(&stuckError{run.Name(), failing})
+			return
+		}
+	}
+}
+
+// noteUnserved prints a note if no worker serves the pool.
+func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, pool string, show *progress) {
+	if pool == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	n, err := client.Pollers(ctx, pool)
+	if err != nil {
+		return
+	}
+	show.served(pool, n > 0)
+	if n == 0 {
+		show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
+	}
+}
+
+// jobContinues is what a job does once a worker serves its pool.
+const jobContinues = "the job continues then"
+
+// unserved says what to do if no worker serves a pool.
+func (p *Program) unserved(pool string) string { return p.noWorker(pool) + "; " + jobContinues }
+
+// noWorker says that no worker serves a pool, and how to start one.
+func (p *Program) noWorker(pool string) string {
+	command := " --exec COMMAND"
+	if p.builtIn() {
+		command = ""
+	}
+	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'", pool, p.name(), command)
+}
+
+// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
+func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	switch n, err := client.Pollers(ctx, pool); {
+	case err != nil:
+		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
+	case n == 0:
+		return p.unserved(pool), false
+	}
+	if said, err := p.silentPool(ctx, client, pool); said != "" && err == nil {
+		return said + "; the job continues once one answers", true
+	}
+	return fmt.Sprintf("workers serve pool %s, but those that coordinate jobs have just begun, are too busy or are gone; ask again in some seconds", pool), true
+}
+
+// A host that does not answer, or a network that is not there, shows as an outage only after the first tries have
+// ended, which may take a minute.
+
+const (
+	// plannedWithin is after which time it is said that nothing is planned yet.
+	plannedWithin = 3 * time.Second
+	// namedPlaces is how many places are named.
+	namedPlaces = 3
+)
+
+// lookedAt says what a job with this spec looks at before it has planned its first item.
+func lookedAt(spec job.Spec) string {
+	if slices.Contains(spec.Inputs(), job.StandardInput) {
+		return "nothing has come on the standard input yet"
+	}
+	places := slices.Concat(spec.Inputs(), []string{spec.Output, spec.Errors, spec.Dropped, spec.Report})
+	local := func(place string) bool { return !strings.Contains(place, "://") }
+	if slices.ContainsFunc(places, func(place string) bool { return place != "" && !local(place) }) {
+		places = slices.DeleteFunc(places, local) // it is not files that are waited for
+	} else {
+		places = spec.Inputs()
+	}
+	names := slices.Clone(places[:min(len(places), namedPlaces)])
+	if len(places) > namedPlaces {
+		names = append(names, "…")
+	}
+	return "nothing is planned yet: still looking at " + strings.Join(names, ", ")
+}
+
+// waits says after a while that nothing is planned yet, and what is looked at.
+func (p *progress) waits(r job.Report, now time.Time) {
+	if p.lookedAt == "" || p.json || r.State != job.Running || r.Planned > 0 || r.PlanDone || r.Outage != nil {
+		return
+	}
+	if now.Sub(r.Started) > plannedWithin {
+		p.say(p.lookedAt)
+	}
+}
+
+// A handler that asks to slow down fails nothing, so a job whose every call is refused would go on in silence for ever.
+
+// refusedFor is for how long nothing must have succeeded before that is said.
+const refusedFor = time.Minute
+
+const onlyRefusals = "nothing has succeeded for more than a minute, while calls end with a request to slow down (of a filter: exit status 75): " +
+	"see what the service answers, or whether the handler means something else by it; the job goes on trying until it is stopped"
+
+// refusals watches whether a job's calls do anything but ask to slow down.
+type refusals struct {
+	since     time.Time // when the last item was done, as far as it is known
+	done      int64
+	slowDowns int64 // counted then
+}
+
+// see takes a job's report, and reports whether onlyRefusals holds.
+func (f *refusals) see(r job.Report, now time.Time) bool {
+	fresh := r.Done() - r.Resumed
+	switch {
+	case f.since.IsZero() && fresh == 0:
+		f.since = r.SlowedSince // before, it may have waited for a worker
+		if f.since.IsZero() {
+			return false
+		}
+	case f.since.IsZero() || fresh != f.done || r.SlowDowns == f.slowDowns: // or nothing has been refused since
+		f.since, f.done, f.slowDowns = now, fresh, r.SlowDowns
+	}
+	return r.State == job.Running && r.Outage == nil && r.SlowDowns-f.slowDowns > 1 && now.Sub(f.since) > refusedFor
+}
+
+// heardLimit is the age from which a worker's last poll is worth a word: one that is idle polls once a minute.
+const heardLimit = 70 * time.Second
+
+// whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
+// heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
+// A single pool without a name is the job's.
+func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
+	ctx = context.WithoutCancel(ctx)
+	failing, err := failingWithin(ctx, run, pollLimit)
+	if failing != nil {
+		return failing.String()
+	}
+	var said []string
+	if !isAway(err) && slices.Equal(pools, []string{""}) { // the limit was over before it was known
+		pools = make([]string, 1)
+		pools[0], err = poolOf(ctx, run)
+	}
+	if !isAway(err) {
+		said, err = silentPools(pools, func(pool string) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, pollLimit)
+			defer cancel()
+			return p.silentPool(ctx, client, pool)
+		})
+	}
+	if isAway(err) {
+		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+	}
+	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
+		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
+	}
+	return strings.Join(said, "; ")
+}
+
+// silentPools is what look says of pools, in their order. It looks at some at once, so that the last ones of many are
+// looked at, too. The error is the first one.
+func silentPools(pools []string, look func(pool string) (string, error)) (said []string, err error) {
+	all, group := make([]string, len(pools)), errgroup.Group{}
+	group.SetLimit(poolsAtOnce)
+	for i, pool := range pools {
+		if pool == "" {
+			continue
+		}
+		group.Go(func() error {
+			return trap.Call("looking at a pool", func() (err error) {
+				all[i], err = look(pool)
+				return err
+			})
+		})
+	}
+	err = group.Wait()
+	return slices.DeleteFunc(all, func(one string) bool { return one == "" }), err
+}
+
+// poolsAtOnce is how many pools are looked at at once.
+const poolsAtOnce = 8
+
+// failingWithin is [jobs.Run.FailingTask] with a limit.
+func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return run.FailingTask(ctx)
+}
+
+// silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
+func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
+	workers, err := client.Workers(ctx, pool)
+	switch {
+	case isAway(err):
+		return "", err
+	case err != nil:
+		return fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)), nil
+	case len(workers) == 0:
+		return p.noWorker(pool), nil
+	}
+	last := slices.MaxFunc(workers, func(a, b jobs.PoolWorker) int { return a.Seen.Compare(b.Seen) })
+	if time.Since(last.Seen) > heardLimit {
+		return fmt.Sprintf("no worker of pool %s has been heard of for %s (the last one: %s)", pool, since(last.Seen), last.Worker), nil
+	}
+	return "", nil
+}
+
+// answersWithin is how long a job may take to show that somebody answers for it.
+const answersWithin = time.Second
+
+// answers reports whether somebody answers for a job; also if that is not known.
+func answers(ctx context.Context, run *jobs.Run) bool {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	_, err := run.Report(ctx)
+	return !wraps[*jobs.UnansweredError](err)
+}
+
+// whoDoesNotAnswer is whoIsSilent for a job that has not answered.
+func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
+	pool, err := poolOf(context.WithoutCancel(ctx), run)
+	if isAway(err) {
+		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+	}
+	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
+		return said
+	}
+	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+}
+
+// poolOf asks the server for the job's pool.
+func poolOf(ctx context.Context, run *jobs.Run) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	listed, err := run.Listed(ctx)
+	return listed.Pool, err
+}
