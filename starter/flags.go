@@ -265,17 +265,21 @@ func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) 
 		s.Files = &files
 	}
 	if s.Files == nil && len(inputs) > 0 {
-		return usageError("input %s: the items of a %s come from elsewhere: leave it out", inputs[0], wordsOf[s.Source()])
+		return usageError("input %s: a %s has no inputs, its items come from elsewhere: leave it out", inputs[0], wordsOf[s.Source()])
 	}
 	if s.Files == nil && !fs.Changed("format") {
 		s.Format = "" // a default of its own
 	}
-	for source, names := range sourceFlags {
-		for _, name := range names {
-			if source != s.Source() && fs.Changed(name) {
-				return usageError("%s is for %ss only: leave it out, or make the job one", name, wordsOf[source])
+	var errs []error
+	fs.Visit(func(flag *pflag.Flag) {
+		for source, names := range sourceFlags {
+			if source != s.Source() && slices.Contains(names, flag.Name) {
+				errs = append(errs, fmt.Errorf("%s is for %ss only: leave it out, or make the job one", flag.Name, wordsOf[source]))
 			}
 		}
+	})
+	if len(errs) > 0 {
+		return usageError("%w", errors.Join(errs...))
 	}
 	return nil
 }
