@@ -17,9 +17,9 @@ type StreamOptions struct {
 	Window int
 	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the stream.
 	InPlace bool
-	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is a
-	// *[TimeoutError]; *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. A feed that is asked
-	// for its capacity has this time, too: a *[SilentError] then ends the stream. Default: no limit.
+	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is
+	// [CodeTimeout]; [CodeFull] if there was no room for it; [CodeUnserved] if no worker serves the pool. A feed that is asked
+	// for its capacity has this time, too: [CodeSilent] then ends the stream. Default: no limit.
 	Limit time.Duration
 	// Items: each result includes its item.
 	Items bool
@@ -43,8 +43,8 @@ type Result[In, Out any] struct {
 // The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends it at the next item;
 // items that have not been sent are not put any more, those that have been sent keep their places until they are done.
 //
-// The second value is the error of an item: *[ItemError], *[DiscardedError], *[StoredError], *[DecodeError],
-// *[InvalidItemError], *[TooLargeError] or *[TimeoutError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
+// The second value is the error of an item: [CodeItem], [CodeDiscarded], [CodeStored], [CodeDecode], [CodeInvalidItem], [CodeTooLarge] or
+// [CodeTimeout] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
 func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o StreamOptions) iter.Seq2[Result[In, Out], error] {
 	return func(yield func(Result[In, Out], error) bool) {
 		window := o.Window
@@ -188,7 +188,7 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 		return r, err
 	}
 	r.Out, err = decodeOutcome[Out](outcome)
-	if _, ok := errors.AsType[*DroppedError](err); ok {
+	if IsCode(err, CodeDropped) {
 		r.Dropped, err = true, nil
 	}
 	return r, err
@@ -252,13 +252,6 @@ func (f *Feed[In, Out]) endStream(s *stream[In], index int64, yield func(Result[
 
 // ofItem reports whether an error concerns one item only.
 func ofItem(err error) bool {
-	var failed *ItemError
-	var discarded *DiscardedError
-	var stored *StoredError
-	var decode *DecodeError
-	var invalid *InvalidItemError
-	var large *TooLargeError
-	var late *TimeoutError
-	return errors.As(err, &failed) || errors.As(err, &discarded) || errors.As(err, &stored) || errors.As(err, &decode) ||
-		errors.As(err, &invalid) || errors.As(err, &large) || errors.As(err, &late)
+	e, ok := errors.AsType[*FeedError](err)
+	return ok && (e.Kind() != "" || e.Code == CodeTimeout)
 }

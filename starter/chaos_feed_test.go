@@ -2,7 +2,6 @@ package starter_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,11 +65,10 @@ func (f *feeders) put(ctx context.Context, feed *jobs.Feed[string, string]) {
 	for list := f.take(); len(list) > 0; list = f.take() {
 		for {
 			err := feed.PutWait(ctx, time.Minute, list...)
-			var uncertain *jobs.UncertainError
 			if err == nil {
 				break
 			}
-			if !assert.NoError(f.c.t, ctx.Err()) || !assert.False(f.c.t, errors.As(err, &uncertain), "%v", err) {
+			if !assert.NoError(f.c.t, ctx.Err()) || !assert.False(f.c.t, jobs.IsCode(err, jobs.CodeUncertain), "%v", err) {
 				return
 			}
 			time.Sleep(50 * time.Millisecond) // it is stopped, or nobody serves it: somebody changes that

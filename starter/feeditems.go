@@ -50,7 +50,7 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 			return unlessOver(limited, err)
 		}
 		if listed.Source != job.SourceFeed {
-			return &jobs.NotFeedError{Name: name}
+			return &jobs.FeedError{Code: jobs.CodeNotFeed, Feed: name}
 		}
 		results := feedstore.New(feedstore.Options{})
 		defer results.Close()
@@ -58,10 +58,9 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 		feed := jobs.NewFeed[json.RawMessage, json.RawMessage](client, name, options)
 		defer feed.Release()
 		err = fn(ctx, feed, listed)
-		var unserved *jobs.UnservedError
 		var failed *jobs.FailedError
 		switch {
-		case errors.As(err, &unserved):
+		case jobs.IsCode(err, jobs.CodeUnserved):
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
 		case errors.As(err, &failed):
 			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)

@@ -333,7 +333,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 	report := c.wait(f.run)
 	require.EqualValues(t, 3*64*5, report.OK)
 	t.Logf("%d batches, calls of %d to %d items", report.Batches, report.CallMin, report.CallMax)
-	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*jobs.ClosedError))
+	isCode(t, feed.Put(t.Context(), 1), jobs.CodeClosed)
 }
 
 // F6: a stream gives results in order, however the items run.
@@ -600,13 +600,13 @@ func TestFeed_BadInput(t *testing.T) {
 			{"a list above the capacity", "put at most", feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5)},
 			{"a list above the capacity in bytes", "put at most", feed.PutWait(ctx, time.Minute, huge[2:], 1)},
 		} {
-			require.ErrorAs(t, test.err, new(*jobs.TooLargeError), test.name)
+			isCode(t, test.err, jobs.CodeTooLarge)
 			require.Contains(t, test.err.Error(), test.says, test.name)
 		}
 		for name, bad := range map[string]any{"not JSON": json.RawMessage("{a}"), "NaN": math.NaN(), "infinity": math.Inf(1), "a channel": make(chan int)} {
-			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*jobs.InvalidItemError), name)
+			require.True(t, jobs.IsCode(feed.Put(ctx, 1, bad), jobs.CodeInvalidItem), name)
 			_, err := feed.Call(ctx, bad)
-			require.ErrorAs(t, err, new(*jobs.InvalidItemError), name)
+			require.True(t, jobs.IsCode(err, jobs.CodeInvalidItem), name)
 		}
 	})
 	t.Run("two feeds of one name", func(t *testing.T) { //nolint:paralleltest // one after the other
@@ -647,19 +647,21 @@ func TestFeed_BadInput(t *testing.T) {
 		closed := end("closed", func(*jobs.Run) { require.NoError(t, open("closed").Close(ctx)) })
 		for _, x := range []struct {
 			feed *jobs.Feed[any, json.RawMessage]
+			code jobs.FeedCode // empty: it is an error of jobs
 			is   any
 			says string
 		}{
-			{stopped, new(*jobs.StoppedError), "resume it"},
-			{failed, new(*jobs.FailedError), "max-failed"},
-			{terminated, new(*jobs.FailedError), "terminated"},
-			{closed, new(*jobs.ClosedError), "has been closed"},
-			{open("unknown"), new(*jobs.NotFoundError), "unknown"},
+			{stopped, jobs.CodeStopped, new(*jobs.FeedError), "resume it"},
+			{failed, "", new(*jobs.FailedError), "max-failed"},
+			{terminated, "", new(*jobs.FailedError), "terminated"},
+			{closed, jobs.CodeClosed, new(*jobs.FeedError), "has been closed"},
+			{open("unknown"), "", new(*jobs.NotFoundError), "unknown"},
 		} {
 			_, err := x.feed.Call(ctx, 1)
 			_, reset := x.feed.Reset(ctx)
 			for _, err := range []error{x.feed.Put(ctx, 1), x.feed.PutWait(ctx, time.Minute, 1), err, reset} {
 				require.ErrorAs(t, err, x.is)
+				require.True(t, x.code == "" || jobs.IsCode(err, x.code))
 				require.ErrorContains(t, err, x.says)
 			}
 		}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -110,7 +109,7 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamO
 				p.err = ctx.Err()
 			}
 			r := jobs.Result[Value, Value]{Index: index, Ordinal: 100 + index, Out: p.out}
-			if dropped := (*jobs.DroppedError)(nil); errors.As(p.err, &dropped) {
+			if jobs.IsCode(p.err, jobs.CodeDropped) {
 				r.Dropped, p.err = true, nil
 			}
 			if !yield(r, p.err) || p.err != nil && !ofItem(p.err) {
