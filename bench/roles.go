@@ -225,7 +225,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	defer c.Close()
 	options.Logger = quiet
 	private.Alone(&options, nil)
-	w, err := worker.New(c, "bench", h, options)
+	w, err := worker.New(jobs.NewClient(c, nil), "bench", h, options)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Name, spec.Pool, spec.Input, spec.Output, spec.Store = "bench", "bench", []string{input}, output, state+"/store"
-	run, err := jobs.NewClient(c).StartWith(ctx, spec, jobs.StartOptions{TaskTimeout: 2 * time.Second})
+	run, err := jobs.NewClient(c, nil).Start(ctx, spec, &jobs.StartOptions{TaskTimeout: 2 * time.Second})
 	if err != nil {
 		return err
 	}

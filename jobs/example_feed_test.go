@@ -32,7 +32,7 @@ func ExampleFeed_Put() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{Linger: 2 * time.Millisecond})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{Linger: 2 * time.Millisecond})
 	defer feed.Release()
 	err = feed.Put(ctx, Trade{ID: 1, Amount: 250}, Trade{ID: 2, Amount: 80})
 	if jobs.IsCode(err, jobs.CodeFull) {
@@ -52,7 +52,7 @@ func ExampleFeed_Call() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -78,7 +78,7 @@ func ExampleFeed_Stream() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	trades := slices.Values([]Trade{{1, 250}, {2, 80}, {3, 1200}})
 	for r, err := range feed.Stream(ctx, trades, jobs.StreamOptions{InPlace: true, Items: true}) {

@@ -151,8 +151,11 @@ func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 	return decodeOutcome[Out](outcome)
 }
 
-// FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
-type FeedReset = wire.ResetDone
+// FeedReset is what a reset has done.
+type FeedReset struct {
+	Session   int64 // that has begun
+	Discarded int64 // items that were waiting
+}
 
 // Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
 // that wait for a result of an earlier session return [CodeDiscarded]; after Reset has returned, no such result is
@@ -162,7 +165,7 @@ func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	defer cancel()
 	asked := time.Now()
 	done, err := f.client.Reset(ctx)
-	return done, f.carriedOut(err, asked)
+	return FeedReset(done), f.carriedOut(err, asked)
 }
 
 // Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
@@ -174,11 +177,8 @@ func (f *Feed[In, Out]) Close(ctx context.Context) error {
 	return f.carriedOut(f.client.Close(ctx), asked)
 }
 
-// FeedState is the state of a feed, as known to its leg that takes items.
-type FeedState = wire.FeedState
-
 // State returns the feed's state. A worker must answer.
-func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
+func (f *Feed[In, Out]) State(ctx context.Context) (job.FeedState, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
 	asked := time.Now()

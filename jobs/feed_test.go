@@ -338,7 +338,7 @@ func TestFeed_StreamInvalid(t *testing.T) {
 			if IsCode(err, CodeInvalidItem) {
 				invalid++
 				require.EqualValues(t, 1, r.Index)
-				require.EqualValues(t, -1, r.Ordinal)
+				require.False(t, r.Numbered)
 			}
 		}
 		require.Equal(t, 1, invalid)
@@ -552,8 +552,8 @@ func TestFeedErrors_AreTyped(t *testing.T) {
 // uncommitted is a store in which no result is committed.
 type uncommitted struct{ FeedStore }
 
-func (uncommitted) Find(context.Context, job.Report, int64) (FeedOutcome, bool, error) {
-	return FeedOutcome{}, false, nil
+func (uncommitted) Find(context.Context, job.Report, int64) (wire.ItemResult, bool, error) {
+	return wire.ItemResult{}, false, nil
 }
 
 // A result that is stored, and is not committed while its caller waits, is a time-out of an item that was accepted.
@@ -562,7 +562,7 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
 		f.store = uncommitted{}
 		f.report = func(context.Context) (job.Report, error) { return job.Report{State: job.Running}, nil }
-		stored := FeedOutcome{Item: 3, Stored: true}
+		stored := wire.ItemResult{Item: 3, Stored: true}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := f.fetch(ctx, stored, time.Now())

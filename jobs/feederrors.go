@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,40 +115,36 @@ type feedCode struct {
 }
 
 var feedCodes = map[FeedCode]feedCode{
-	CodeFull: {status: http.StatusTooManyRequests, meaning: "the capacity is taken",
+	CodeFull: {status: 429, meaning: "the capacity is taken",
 		text: "feed {feed} is full: {items} of {max items} items and {bytes} of {max bytes} bytes are taken"},
-	CodeTooLarge: {status: http.StatusRequestEntityTooLarge, kind: "refused",
-		meaning: "an item, a list or a body is too large",
-		text:    "{items} items of {bytes} bytes are too large: put at most {max items} items and {max bytes} bytes at once"},
-	CodeInvalidItem: {status: http.StatusBadRequest, kind: "refused", meaning: "an item is not JSON; `line` says where",
+	CodeTooLarge: {status: 413, kind: "refused", meaning: "an item, a list or a body is too large",
+		text: "{items} items of {bytes} bytes are too large: put at most {max items} items and {max bytes} bytes at once"},
+	CodeInvalidItem: {status: 400, kind: "refused", meaning: "an item is not JSON; `line` says where",
 		text: "item {index} of the list: {cause}"},
-	CodeClosed: {status: http.StatusConflict, meaning: "the feed has been closed",
-		text: "feed {feed} has been closed"},
-	CodeStopped: {status: http.StatusConflict, meaning: "the feed is stopping, or has stopped",
+	CodeClosed: {status: 409, meaning: "the feed has been closed", text: "feed {feed} has been closed"},
+	CodeStopped: {status: 409, meaning: "the feed is stopping, or has stopped",
 		text: "feed {feed} has been stopped: resume it"},
-	CodeSession: {status: http.StatusBadGateway, problem: "UnavailableError",
+	CodeSession: {status: 502, problem: "UnavailableError",
 		text: "the items are for another session: session {session} of feed {feed} is open"},
-	CodeNotFeed: {status: http.StatusNotFound, meaning: "the job is not a feed",
+	CodeNotFeed: {status: 404, meaning: "the job is not a feed",
 		text: "job {feed} is not a feed: start it with Source " + job.SourceFeed},
-	CodeUnserved: {status: http.StatusServiceUnavailable, meaning: "no worker serves the feed's pool",
+	CodeUnserved: {status: 503, meaning: "no worker serves the feed's pool",
 		text: "no worker serves the pool of feed {feed}: start one"},
-	CodeSilent: {status: http.StatusGatewayTimeout, problem: "TimeoutError", late: true,
-		text: "feed {feed} has not answered within {waited}"},
-	CodeReleased: {status: http.StatusServiceUnavailable, problem: "UnavailableError",
-		text: feedclient.ErrReleased.Error()},
-	CodeUncertain: {status: http.StatusBadGateway, meaning: "it is not known whether items were accepted",
+	CodeSilent:   {status: 504, problem: "TimeoutError", late: true, text: "feed {feed} has not answered within {waited}"},
+	CodeReleased: {status: 503, problem: "UnavailableError", text: feedclient.ErrReleased.Error()},
+	CodeUncertain: {status: 502, meaning: "it is not known whether items were accepted",
 		text: "{cause}; it is not known whether the request was accepted"},
-	CodeTimeout: {status: http.StatusGatewayTimeout, late: true,
-		meaning: "no outcome in time; an accepted item keeps its place", text: "no outcome within {waited}"},
-	CodeItem: {status: http.StatusUnprocessableEntity, kind: job.KindError, meaning: "of one value: the item has failed",
+	CodeTimeout: {status: 504, late: true, meaning: "no outcome in time; an accepted item keeps its place",
+		text: "no outcome within {waited}"},
+	CodeItem: {status: 422, kind: job.KindError, meaning: "of one value: the item has failed",
 		text: "{item}{kind}: {cause}"},
-	CodeDropped: {status: http.StatusUnprocessableEntity, kind: "dropped",
-		meaning: "of one value: the handler gave no result", text: "{item}the handler gave no result"},
-	CodeDiscarded: {status: http.StatusGone, kind: "discarded", meaning: "of one value: its session has ended",
+	CodeDropped: {status: 422, kind: "dropped", meaning: "of one value: the handler gave no result",
+		text: "{item}the handler gave no result"},
+	CodeDiscarded: {status: 410, kind: "discarded", meaning: "of one value: its session has ended",
 		text: "{item}discarded, because session {session} has ended"},
-	CodeStored: {status: http.StatusGone, kind: "stored",
-		meaning: "the gateway cannot read the outcome from the feed's store", text: "the outcome of the item is in the feed's store"},
-	CodeDecode: {status: http.StatusBadGateway, kind: "decode", meaning: "the result cannot be decoded",
+	CodeStored: {status: 410, kind: "stored", meaning: "the gateway cannot read the outcome from the feed's store",
+		text: "the outcome of the item is in the feed's store"},
+	CodeDecode: {status: 502, kind: "decode", meaning: "the result cannot be decoded",
 		text: "{item}decoding the result: {cause}"},
 }
 

@@ -87,8 +87,8 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 	if err := cmp.Or(
 		workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateExchange, exchange, workflow.UpdateHandlerOptions{Validator: validate}),
 		workflow.SetUpdateHandler(ctx, wire.UpdateReset, reset),
-		workflow.SetQueryHandler(ctx, wire.QueryFeed, func() (wire.FeedState, error) {
-			return wire.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
+		workflow.SetQueryHandler(ctx, wire.QueryFeed, func() (job.FeedState, error) {
+			return job.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
 		}),
 		workflow.SetQueryHandler(ctx, wire.QueryItems, func(items []int64) ([]wire.ItemState, error) {
 			var states []wire.ItemState
@@ -221,7 +221,7 @@ func TestFeed_OnAServer(t *testing.T) {
 	f := startPlain(t, server, "risk", map[string]any{wire.MemoLeg: 1})
 	f.leg(1, 3)
 	f.serve()
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	feed := jobs.NewFeed[string, string](c, "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -304,7 +304,7 @@ func numberedItems(n int) []string {
 func TestFeed_EndsOnAServer(t *testing.T) {
 	t.Parallel()
 	server := plainServer(t)
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for name, test := range map[string]struct {
@@ -350,7 +350,7 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 func TestFeed_NotServedOnAServer(t *testing.T) {
 	t.Parallel()
 	server := plainServer(t)
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	call := func(name string, limit time.Duration) error {
 		feed := jobs.NewFeed[string, string](c, name, jobs.FeedOptions{})
 		defer feed.Release()

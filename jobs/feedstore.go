@@ -14,19 +14,13 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// FeedPart says where the outcomes of one batch of a feed are stored.
-type FeedPart = wire.StoredPart
-
-// FeedOutcome is the outcome of one item of a feed, as it travels.
-type FeedOutcome = wire.ItemResult
-
-// FeedStore reads the stores of feeds. Package feedstore has the implementation. It is used by many goroutines at once.
+// FeedStore reads the stores of feeds: package feedstore has it. It is used by many goroutines at once.
 type FeedStore interface {
 	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part has been removed.
-	Outcome(ctx context.Context, at FeedPart, item int64) (FeedOutcome, error)
+	Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error)
 	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors: fs.ErrNotExist
 	// if a later report is needed.
-	Find(ctx context.Context, report job.Report, item int64) (outcome FeedOutcome, found bool, err error)
+	Find(ctx context.Context, report job.Report, item int64) (outcome wire.ItemResult, found bool, err error)
 	// Follow returns a reader of all results from a cursor on. It opens nothing yet.
 	Follow(from FeedCursor) FeedFollower
 }
@@ -155,7 +149,7 @@ const (
 )
 
 // fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the client.
-func (f *Feed[In, Out]) fetch(ctx context.Context, o FeedOutcome, start time.Time) (FeedOutcome, error) {
+func (f *Feed[In, Out]) fetch(ctx context.Context, o wire.ItemResult, start time.Time) (wire.ItemResult, error) {
 	if !o.Stored {
 		return o, nil
 	}
@@ -179,7 +173,7 @@ func (f *Feed[In, Out]) fetch(ctx context.Context, o FeedOutcome, start time.Tim
 	return found, nil
 }
 
-func (f *Feed[In, Out]) fromStore(ctx context.Context, o FeedOutcome) (FeedOutcome, error) {
+func (f *Feed[In, Out]) fromStore(ctx context.Context, o wire.ItemResult) (wire.ItemResult, error) {
 	if o.Part != nil {
 		found, err := f.store.Outcome(ctx, *o.Part, o.Item)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -215,7 +209,7 @@ type reportError struct{ err error }
 func (e *reportError) Error() string { return e.err.Error() }
 
 // committed looks for the outcome of an item in what is committed; nil: it is not there. final: nothing more will be committed.
-func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *FeedOutcome, final bool, err error) {
+func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *wire.ItemResult, final bool, err error) {
 	report, err := f.recent(ctx)
 	if err != nil {
 		return nil, false, &reportError{err}

@@ -27,13 +27,14 @@ type StreamOptions struct {
 
 // Result is the outcome of one item of a stream.
 type Result[In, Out any] struct {
-	Index   int64 // of the item in the stream, from 0
-	Ordinal int64 // of the item in the feed; below 0 if it was not accepted
-	Item    In    // if StreamOptions.Items is set
-	Out     Out
-	Dropped bool          // the handler gave no result; Out is empty
-	Queued  time.Duration // how long the item waited for its batch
-	Took    time.Duration // how long its batch ran
+	Index    int64 // of the item in the stream, from 0
+	Ordinal  int64 // of the item in the feed, if it is Numbered
+	Numbered bool  // the feed is known to have accepted the item
+	Item     In    // if StreamOptions.Items is set
+	Out      Out
+	Dropped  bool          // the handler gave no result; Out is empty
+	Queued   time.Duration // how long the item waited for its batch
+	Took     time.Duration // how long its batch ran
 }
 
 // Stream puts the items of a sequence and yields their results, in the order of the items. It is lazy: an item is taken from
@@ -51,7 +52,7 @@ func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o Stream
 		if window < 1 {
 			var err error
 			if window, err = f.windowWithin(ctx, o.Limit); err != nil {
-				yield(Result[In, Out]{Ordinal: -1}, err)
+				yield(Result[In, Out]{}, err)
 				return
 			}
 		}
@@ -165,7 +166,7 @@ func (s *stream[In]) leave(client *feedclient.Client) {
 }
 
 func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit time.Duration) (Result[In, Out], error) {
-	r := Result[In, Out]{Ordinal: -1}
+	var r Result[In, Out]
 	if fed.list == nil {
 		return r, fed.err
 	}
@@ -176,7 +177,10 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 	if err != nil {
 		return r, f.typed(err, 0)
 	}
-	r.Ordinal, r.Queued, r.Took = outcome.Item, outcome.Queued, outcome.Took
+	r.Queued, r.Took = outcome.Queued, outcome.Took
+	if r.Numbered = outcome.Item >= 0; r.Numbered {
+		r.Ordinal = outcome.Item
+	}
 	if limit > 0 && outcome.Stored {
 		limited, cancel := context.WithDeadline(ctx, fed.deadline(limit))
 		defer cancel()
@@ -242,7 +246,7 @@ func (f *Feed[In, Out]) yieldAll(s *stream[In], o StreamOptions, yield func(Resu
 // endStream ends a stream that has no more items.
 func (f *Feed[In, Out]) endStream(s *stream[In], index int64, yield func(Result[In, Out], error) bool) {
 	if err := s.ctx.Err(); err != nil {
-		yield(Result[In, Out]{Index: index, Ordinal: -1}, err)
+		yield(Result[In, Out]{Index: index}, err)
 		return
 	}
 	if defect, ok := errors.AsType[*trap.DefectError](<-s.ended); ok {

@@ -205,7 +205,7 @@ type callError struct {
 // one prints one outcome. It returns an error that ends the call.
 func (o *outcomes) one(r jobs.Result[json.RawMessage, json.RawMessage], err error) error {
 	outcome := callOutcome{Index: r.Index, Result: r.Out, Dropped: r.Dropped}
-	if r.Ordinal >= 0 {
+	if r.Numbered {
 		outcome.Item = &r.Ordinal
 	}
 	o.some = o.some || err == nil

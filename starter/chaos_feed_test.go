@@ -34,7 +34,7 @@ func (c *chaos) feed() *jobs.Feed[string, string] {
 		server, err = client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 		return err == nil
 	})
-	feed := jobs.NewFeed[string, string](jobs.NewClient(server), "nightly", jobs.FeedOptions{})
+	feed := jobs.NewFeed[string, string](jobs.NewClient(server, nil), "nightly", jobs.FeedOptions{})
 	c.t.Cleanup(func() {
 		feed.Release()
 		server.Close()

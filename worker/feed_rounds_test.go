@@ -61,7 +61,7 @@ func (w *witness) requireOnce(t *testing.T, items []string) {
 
 // newFeed is a client of the cluster's feed.
 func newFeed[In, Out any](c *cluster) *jobs.Feed[In, Out] {
-	feed := jobs.NewFeed[In, Out](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	feed := jobs.NewFeed[In, Out](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	c.t.Cleanup(feed.Release)
 	return feed
 }
@@ -373,7 +373,7 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 }
 
 // stateOf is the state of a feed.
-func stateOf(t *testing.T, feed *jobs.Feed[string, string]) jobs.FeedState {
+func stateOf(t *testing.T, feed *jobs.Feed[string, string]) job.FeedState {
 	t.Helper()
 	state, err := feed.State(t.Context())
 	require.NoError(t, err)

@@ -47,11 +47,11 @@ type fixture struct {
 	stops    chan job.Stop
 	defect   func(error) // of the worker's own goroutines
 
-	measuring func(Measurement) // before a measurement is taken in; may be nil
+	measuring func(measurement) // before a measurement is taken in; may be nil
 
 	mu       sync.Mutex
-	events   []SlotEvent
-	measured []Measurement
+	events   []slotEvent
+	measured []measurement
 	log      logBuffer
 	logged   logBuffer // by the handler
 }
@@ -138,7 +138,7 @@ func (f *fixture) running(slot int) *program {
 }
 
 // measure records a measurement.
-func (f *fixture) measure(m Measurement) {
+func (f *fixture) measure(m measurement) {
 	if f.measuring != nil {
 		f.measuring(m)
 	}
@@ -149,7 +149,7 @@ func (f *fixture) measure(m Measurement) {
 }
 
 // note records an event.
-func (f *fixture) note(e SlotEvent) {
+func (f *fixture) note(e slotEvent) {
 	f.metrics.slotEvent(e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,10 +157,10 @@ func (f *fixture) note(e SlotEvent) {
 }
 
 // happened returns the events of a kind so far.
-func (f *fixture) happened(kind SlotEventKind) []SlotEvent {
+func (f *fixture) happened(kind slotEventKind) []slotEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []SlotEvent
+	var found []slotEvent
 	for _, e := range f.events {
 		if e.Kind == kind {
 			found = append(found, e)

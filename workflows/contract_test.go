@@ -63,7 +63,7 @@ func contractRoots() []reflect.Type {
 	)
 	add( // updates, their refusals, and queries
 		job.Settings{}, wire.Exchange{}, wire.Exchanged{}, wire.Refusal{}, wire.Reset{}, wire.ResetDone{},
-		wire.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
+		job.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
 		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, wire.StartInput{},

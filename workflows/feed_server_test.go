@@ -200,14 +200,14 @@ func TestFeed_F11_Segments(t *testing.T) {
 		}
 		return 2 * n, nil
 	}
-	w, err := worker.New(s.temporal, "feeding", worker.Each(handle), worker.Options{Slots: 3, Logger: quiet})
+	w, err := worker.New(jobs.NewClient(s.temporal, nil), "feeding", worker.Each(handle), worker.Options{Slots: 3, Logger: quiet})
 	require.NoError(t, err)
 	stop := serve(w)
 	t.Cleanup(stop)
 	dir := t.TempDir()
 	run, err := s.client.Start(t.Context(), job.Spec{
 		Name: "feed-segments", Pool: "feeding", Source: job.SourceFeed, Output: filepath.Join(dir, "out"), Capacity: capacity, Backoff: time.Millisecond,
-	})
+	}, nil)
 	require.NoError(t, err)
 	newCaller := func(name string) *caller {
 		c := &caller{t: t, s: s, name: name, job: "feed-segments"}

@@ -169,7 +169,7 @@ type slowStore struct {
 	release chan struct{}
 }
 
-func (s *slowStore) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs.FeedOutcome, error) {
+func (s *slowStore) Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error) {
 	s.reading <- struct{}{}
 	<-s.release
 	return s.FeedStore.Outcome(ctx, at, item)

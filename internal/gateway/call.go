@@ -157,7 +157,7 @@ func (s *streaming) begin() {
 func (s *streaming) send(result jobs.Result[Value, Value], err error) error {
 	s.begin()
 	line := outcome{Index: result.Index, Dropped: result.Dropped}
-	if result.Ordinal >= 0 {
+	if result.Numbered {
 		line.Item = &result.Ordinal
 	}
 	s.g.meters.given(1)

@@ -49,7 +49,7 @@ func TestStatuses(t *testing.T) {
 			s := serve(t, &fake{
 				call:  func(context.Context, Value) (Value, error) { return nil, c.err },
 				put:   func([]Value) error { return c.err },
-				state: func() (jobs.FeedState, error) { return jobs.FeedState{}, c.err },
+				state: func() (job.FeedState, error) { return job.FeedState{}, c.err },
 			}, nil)
 			replies := []reply{
 				s.post("/v1/feeds/f/call", jsonType, `1`),
