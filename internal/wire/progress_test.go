@@ -70,5 +70,5 @@ func TestPer(t *testing.T) {
 	require.Equal(t, job.Rate(1), Per(1, 24*time.Hour), "never none")
 	require.Equal(t, job.Rate(0), Per(0, time.Second))
 	require.Equal(t, job.Rate(0), Per(5, 0))
-	require.Equal(t, limits.MaxRate, Per(1<<62, time.Millisecond))
+	require.EqualValues(t, limits.MaxRate, Per(1<<62, time.Millisecond))
 }
