@@ -117,7 +117,7 @@ func typeName(t reflect.Type) string {
 // forPeople are folders and types whose JSON only commands print, or HTTP serves. wired are those that a method of another type
 // encodes.
 var (
-	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "internal/watchdog.", "worker.", "timers."}
+	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "internal/watchdog."}
 	wired     = []string{
 		"internal/wire.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
 		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
