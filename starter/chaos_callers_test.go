@@ -75,7 +75,11 @@ func (a *callers) note(f fate, list []string, err error) {
 		a.fates[item] = f
 	}
 	if err != nil {
-		a.kinds[fmt.Sprintf("%T", err)]++
+		kind := fmt.Sprintf("%T", err)
+		if e, ok := errors.AsType[*jobs.FeedError](err); ok {
+			kind = string(e.Code)
+		}
+		a.kinds[kind]++
 	}
 }
 

@@ -211,7 +211,7 @@ func (tr *trial) of(t *testing.T) *trial {
 func (tr *trial) start() {
 	tr.t.Helper()
 	h := tr.kind.handler(tr.fixture)
-	tr.options.AutoConcurrency, tr.options.OneItem = tr.options.Concurrency == autoConcurrency, tr.options.CallItems == oneItem
+	tr.sentinels()
 	require.NoError(tr.t, h.Check(tr.options))
 	open := h.open
 	h.open = func(s dependencies) (calls.Handler, service, error) {

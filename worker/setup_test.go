@@ -82,6 +82,11 @@ func setup(t *testing.T) *fixture {
 	}
 }
 
+// sentinels sets the options for which tests have sizes and numbers of calls that withDefaults makes.
+func (f *fixture) sentinels() {
+	f.options.AutoConcurrency, f.options.OneItem = f.options.Concurrency == autoConcurrency, f.options.CallItems == oneItem
+}
+
 // open makes what a worker makes of a handler; it ends with the test.
 func (f *fixture) open(h Handler) (service, error) {
 	f.t.Helper()
@@ -181,6 +186,7 @@ type outcome struct {
 // run runs the handler over the items of a file with this name and content.
 func (f *fixture) run(h Handler, name, content string) outcome {
 	f.t.Helper()
+	f.sentinels()
 	require.NoError(f.t, h.Check(f.options))
 	f.serve(h)
 	return f.flowOf(name, content)
