@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +21,7 @@ func TestStride_KeepsThePace(t *testing.T) {
 		took    time.Duration
 	}{
 		{0, 1000, 1000, 0}, {10_000, 10, 100, 10 * time.Second}, {500, 1, 3, 6 * time.Second}, {2_500, 2, 4, 1600 * time.Millisecond},
-		{job.MaxRate, 1000, 1000, time.Microsecond},
+		{limits.MaxRate, 1000, 1000, time.Microsecond},
 	} {
 		minded(t, calls.WatchLimits{}, func(t *testing.T, m *calls.Watch) {
 			s := stride{pace: c.pace}

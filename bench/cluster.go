@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-run/stint/internal/collector"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
@@ -214,7 +215,7 @@ func workerRole(address, call string) error {
 		return err
 	}
 	defer c.Close()
-	w, err := worker.New(c, "bench", worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots, Logger: slog.New(slog.DiscardHandler)})
+	w, err := worker.New(jobs.NewClient(c, nil), "bench", worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

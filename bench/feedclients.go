@@ -77,7 +77,7 @@ func feedClient(args []string) error {
 		return err
 	}
 	defer c.Close()
-	client := jobs.NewFeed[int, int](jobs.NewClient(c), "bench", jobs.FeedOptions{})
+	client := jobs.NewFeed[int, int](jobs.NewClient(c, nil), "bench", jobs.FeedOptions{})
 	defer client.Release()
 	if _, err := client.Call(ctx, 0); err != nil {
 		return err

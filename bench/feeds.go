@@ -50,7 +50,7 @@ func startBench(args []string, h worker.Handler, options worker.Options, spec jo
 		return nil, err
 	}
 	options.Logger = quiet
-	w, err := worker.New(c, "bench", h, options)
+	w, err := worker.New(jobs.NewClient(c, nil), "bench", h, options)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func startBench(args []string, h worker.Handler, options worker.Options, spec jo
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Name, spec.Pool = "bench", "bench"
-	f := &feeding{address: server.Address(), temporal: c, client: jobs.NewClient(c), output: output}
-	if f.run, err = f.client.Start(ctx, spec); err != nil {
+	f := &feeding{address: server.Address(), temporal: c, client: jobs.NewClient(c, nil), output: output}
+	if f.run, err = f.client.Start(ctx, spec, nil); err != nil {
 		stop()
 		return nil, err
 	}

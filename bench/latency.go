@@ -78,7 +78,7 @@ func (c *cluster) begin(ctx context.Context, input string, s series, share float
 	spec.Name, spec.Pool = fmt.Sprintf("latency-%d", c.jobs), "bench"
 	spec.Output = filepath.Join(c.dir, spec.Name+".jsonl")
 	spec.BatchItems = 1
-	r, err := jobs.NewClient(c.client).Start(ctx, spec)
+	r, err := jobs.NewClient(c.client, nil).Start(ctx, spec, nil)
 	if err != nil {
 		return nil, nil, err
 	}

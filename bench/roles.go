@@ -225,7 +225,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	defer c.Close()
 	options.Logger = quiet
 	private.Alone(&options, nil)
-	w, err := worker.New(c, "bench", h, options)
+	w, err := worker.New(jobs.NewClient(c, nil), "bench", h, options)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func embedded(args []string, h worker.Handler, options worker.Options, spec job.
 	go func() { worked <- w.Run(workCtx) }()
 	spec.Files = &job.Files{Input: []string{input}}
 	spec.Name, spec.Pool, spec.Output, spec.Store = "bench", "bench", output, state+"/store"
-	run, err := jobs.NewClient(c).StartWith(ctx, spec, jobs.StartOptions{TaskTimeout: 2 * time.Second})
+	run, err := jobs.NewClient(c, nil).Start(ctx, spec, &jobs.StartOptions{TaskTimeout: 2 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func feedStages(args []string, calls int) error {
 	}
 	ctx := context.Background()
 	one := job.Spec{Name: "one", Pool: "bench", Feed: &job.Feed{}, Output: args[1] + ".one", Store: args[2] + "/one"}
-	run, err := f.client.Start(ctx, one)
+	run, err := f.client.Start(ctx, one, nil)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // waiting is work that waits for something, as requests to a service do, in slots with several calls at once each.
 type waiting struct {
 	nap                       time.Duration // of an item
-	items, slots, concurrency int
+	items, slots, concurrency int           // concurrency 0: the worker finds it out
 }
 
 func (w waiting) atOnce() int { return w.slots * w.concurrency }
@@ -37,7 +37,7 @@ func parseWaiting(args []string) (waiting, error) {
 }
 
 func (w waiting) options() worker.Options {
-	return worker.Options{Slots: w.slots, Concurrency: w.concurrency}
+	return worker.Options{Slots: w.slots, Concurrency: w.concurrency, AutoConcurrency: w.concurrency == 0}
 }
 
 func (w waiting) handle(_ context.Context, r record) (record, error) {
@@ -93,7 +93,7 @@ func (b *bench) autoRow(w waiting, fixed ...int) row {
 	}
 	r := row{
 		name: "waiting, auto, go handler", limit: "≤ 1.5", before: b.fresh,
-		stint: with("auto-waiting", worker.AutoConcurrency),
+		stint: with("auto-waiting", 0),
 		note: func() string {
 			return fmt.Sprintf("%s items of %v, %d slots; against the best of %v calls at once in a slot; %s",
 				text.Thousands(int64(w.items)), w.nap, w.slots, fixed, b.histories("auto-waiting"))

@@ -18,12 +18,11 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/jobs"
 )
 
 // Find returns the outcome of an item by the manifests that a report names; found: it has been committed. Errors: fs.ErrNotExist if its
 // part has gone while it was read, so that a later report names the output.
-func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcome jobs.FeedOutcome, found bool, err error) {
+func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcome wire.ItemResult, found bool, err error) {
 	outcome.Item = item
 	dir, err := s.access.Open(ctx, report.Store)
 	if err != nil {
@@ -47,8 +46,8 @@ func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcom
 	return outcome, err == nil, err
 }
 
-func partOf(location string, e ledger.OwnedEntry) jobs.FeedPart {
-	return jobs.FeedPart{
+func partOf(location string, e ledger.OwnedEntry) wire.StoredPart {
+	return wire.StoredPart{
 		Store: location, Run: e.Owner, Part: e.Part, First: e.First, Count: e.Count,
 		Bytes: e.Bytes, Sum: e.Sum, ErrBytes: e.ErrBytes, ErrSum: e.ErrSum,
 	}
@@ -116,7 +115,7 @@ func wholeOutput(report job.Report) (location string, whole bool) {
 var errAmbiguous = errors.New("the feed has finished, and its output does not say which results are of items beside one that was dropped")
 
 // fromOutput reads the outcome of an item of a finished feed.
-func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report, location string, e ledger.OwnedEntry, outcome jobs.FeedOutcome) (jobs.FeedOutcome, error) {
+func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report, location string, e ledger.OwnedEntry, outcome wire.ItemResult) (wire.ItemResult, error) {
 	if e.Dropped > 0 && e.Dropped < e.Count {
 		return outcome, errAmbiguous
 	}

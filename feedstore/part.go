@@ -14,7 +14,6 @@ import (
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/jobs"
 )
 
 // part is what is known of a part. It does not change.
@@ -34,7 +33,7 @@ type place struct {
 const placeSize = 56
 
 // readPart reads a part and checks that it is what was accepted. It keeps results of up to whole bytes.
-func readPart(ctx context.Context, dir store.Dir, at jobs.FeedPart, whole int64) (*part, error) {
+func readPart(ctx context.Context, dir store.Dir, at wire.StoredPart, whole int64) (*part, error) {
 	e := ledger.OwnedEntry{Entry: entryOf(at), Owner: at.Run}
 	p := &part{}
 	notes, err := readNotes(ctx, dir, e)

@@ -44,7 +44,7 @@ const DefaultCacheBytes = 32 << 20
 // a process: many callers with a result in one part read it once, and four parts are read at a time. It has to be closed.
 type Store struct {
 	access    store.Access
-	parts     cache[jobs.FeedPart, *part]
+	parts     cache[wire.StoredPart, *part]
 	manifests cache[manifestKey, *manifest]
 	reads     chan struct{} // one for each part that is being read
 }
@@ -67,8 +67,8 @@ func (s *Store) Close() error { return s.access.Close() }
 
 // Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if there is no such part any more, because the
 // feed has finished; others if it cannot be read, or is not what was accepted.
-func (s *Store) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs.FeedOutcome, error) {
-	outcome := jobs.FeedOutcome{Item: item}
+func (s *Store) Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error) {
+	outcome := wire.ItemResult{Item: item}
 	dir, err := s.access.Open(ctx, at.Store)
 	if err != nil {
 		return outcome, fmt.Errorf("opening the feed's store: %w", err)
@@ -104,7 +104,7 @@ func (s *Store) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs
 }
 
 // entryOf is a part as the ledger names it.
-func entryOf(at jobs.FeedPart) wire.Entry {
+func entryOf(at wire.StoredPart) wire.Entry {
 	return wire.Entry{
 		Batch: wire.Batch{First: at.First, Count: at.Count}, Part: at.Part,
 		Bytes: at.Bytes, Sum: at.Sum, ErrBytes: at.ErrBytes, ErrSum: at.ErrSum,

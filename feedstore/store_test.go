@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // part writes a batch whose outcomes are lines; "!text" is a failure, "-" is dropped.
-func (w *world) part(first, session int64, lines ...string) jobs.FeedPart {
+func (w *world) part(first, session int64, lines ...string) wire.StoredPart {
 	w.t.Helper()
 	inline := &wire.Inline{}
 	e := wire.Entry{Batch: wire.Batch{First: first, Count: int64(len(lines))}.Sealed(), Session: session}
@@ -103,7 +103,7 @@ func TestStore_Outcome(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.EqualValues(t, 1, found.Session)
-			for _, o := range []jobs.FeedOutcome{byPart, found} {
+			for _, o := range []wire.ItemResult{byPart, found} {
 				switch {
 				case o.Dropped:
 					require.Equal(t, "dropped", want)
@@ -158,11 +158,11 @@ func TestStore_Broken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	at := w.part(0, 1, "12", "34", "!no")
-	for _, change := range []func(*jobs.FeedPart){
-		func(p *jobs.FeedPart) { p.Sum++ },
-		func(p *jobs.FeedPart) { p.Bytes++ },
-		func(p *jobs.FeedPart) { p.Count++ },
-		func(p *jobs.FeedPart) { p.ErrSum++ },
+	for _, change := range []func(*wire.StoredPart){
+		func(p *wire.StoredPart) { p.Sum++ },
+		func(p *wire.StoredPart) { p.Bytes++ },
+		func(p *wire.StoredPart) { p.Count++ },
+		func(p *wire.StoredPart) { p.ErrSum++ },
 	} {
 		changed := at
 		change(&changed)
@@ -192,7 +192,7 @@ func TestStore_Broken(t *testing.T) {
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c cache[jobs.FeedPart, *part]
+		var c cache[wire.StoredPart, *part]
 		c.init(1000, func(p *part) int64 { return p.size })
 		turns := make(chan struct{}, maxReads)
 		var reads, now, most atomic.Int64
@@ -211,7 +211,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 		get := func(ctx context.Context, n int) error {
-			_, err := c.get(ctx, jobs.FeedPart{First: int64(n)}, func() (*part, error) { return inTurn(ctx, turns, read(ctx)) })
+			_, err := c.get(ctx, wire.StoredPart{First: int64(n)}, func() (*part, error) { return inTurn(ctx, turns, read(ctx)) })
 			return err
 		}
 		ctx, leave := context.WithCancel(t.Context())

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,30 +9,6 @@ import (
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 )
-
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-
-// CheckName returns an error if name is not a valid name; what, such as "job" or "pool", is what it
-// names. A job may also have a name as schedules give them (NAME-2026-11-21T03:00:00Z).
-func CheckName(what, name string) error {
-	if schedule, _, ok := scheduledName(name); ok && what == "job" && len(name) <= limits.MaxName {
-		return checkName(what, schedule, limits.MaxName)
-	}
-	return checkName(what, name, limits.MaxName)
-}
-
-func checkName(what, name string, limit int) error {
-	if name == "" {
-		return fmt.Errorf("%s name is empty: use lower-case letters, digits and dashes", what)
-	}
-	if len(name) > limit {
-		return fmt.Errorf("%s name is %d bytes long: at most %d are allowed", what, len(name), limit)
-	}
-	if !namePattern.MatchString(name) {
-		return fmt.Errorf("%s name %q: use lower-case letters, digits and dashes, beginning with a letter or digit", what, name)
-	}
-	return nil
-}
 
 // FieldError reports that a field of a [Spec], or of options, has a value that cannot be used. Validate
 // joins one for each such field; errors.As finds the first.
@@ -96,7 +71,7 @@ func checkHook(hook string) error {
 	if !ok {
 		pool, name = "x", hook
 	}
-	if CheckName("pool", pool) != nil || CheckName("hook", name) != nil {
+	if limits.CheckName("pool", pool) != nil || limits.CheckName("hook", name) != nil {
 		return fmt.Errorf("hook %q: use NAME or POOL/NAME, both of lower-case letters, digits and dashes", hook)
 	}
 	return nil

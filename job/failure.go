@@ -73,7 +73,6 @@ func (e *FirstError) First(other *FirstError) *FirstError {
 }
 
 // Types of the application errors by which stint's activities and workflows fail.
-// Those in [PermanentErrors] are never retried.
 const (
 	ErrorInvalid = "InvalidSpec"      // the spec cannot be carried out as it stands
 	ErrorInput   = "InputUnreadable"  // input missing, unreadable, or not in its format at all
@@ -86,7 +85,6 @@ const (
 	// ErrorOutage: the store, or the host of an input, could not be used: it is out of reach, overloaded or full.
 	// It costs no attempt, and is retried for about a day.
 	ErrorOutage    = "Outage"
-	ErrorOrphaned  = "Orphaned" // the process that held the activity is known to be gone
 	ErrorExhausted = "AttemptsExhausted"
 	ErrorFailed    = "JobFailed"
 	ErrorTooMany   = "TooManyFailed"  // more items failed than the job tolerates
@@ -96,11 +94,6 @@ const (
 	ErrorLeftovers = "StillRunning"   // a stop's grace period was over before everything had ended
 	ErrorGone      = "WorkflowClosed" // Temporal ended the job: terminated, timed out or cancelled
 )
-
-// PermanentErrors returns the error types that retrying cannot help.
-func PermanentErrors() []string {
-	return []string{ErrorInvalid, ErrorInput, ErrorChanged, ErrorOutput, ErrorFenced, ErrorBooks, ErrorCorrupt, ErrorOrphaned, ErrorNoHook}
-}
 
 // Tolerance is how many failed items a job tolerates: a number of items ("100", "0" for none), or a
 // share of the items done, above 0% and up to 100% ("5%", "0.1%"), which is checked once

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 )
 
@@ -17,27 +18,13 @@ const (
 	placeholderDate = "{date}" // 2026-11-21
 )
 
-var (
-	anyPlaceholder   = regexp.MustCompile(`\{[A-Za-z0-9_%:-]*\}`)
-	scheduledPattern = regexp.MustCompile(`^(.*)-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
-)
-
-// scheduledName splits the name of a job that a schedule has started, NAME-2026-11-21T03:00:00Z, into
-// the schedule's name and the time of its tick. It is not ok for other names.
-func scheduledName(name string) (schedule string, at time.Time, ok bool) {
-	found := scheduledPattern.FindStringSubmatch(name)
-	if found == nil {
-		return "", time.Time{}, false
-	}
-	at, err := time.Parse(time.RFC3339, found[2])
-	return found[1], at, err == nil
-}
+var anyPlaceholder = regexp.MustCompile(`\{[A-Za-z0-9_%:-]*\}`)
 
 // Ticked returns the spec of the run that a schedule starts: with that name, and with the placeholders
 // of its locations replaced if the name is one that schedules give (NAME-2026-11-21T03:00:00Z).
 func (s Spec) Ticked(name string) Spec {
 	s.Name = name
-	_, at, ok := scheduledName(name)
+	_, at, ok := limits.ScheduledName(name)
 	if !ok {
 		return s
 	}

@@ -4,31 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestScheduledName(t *testing.T) {
-	t.Parallel()
-	schedule, at, ok := scheduledName("nightly-2026-11-21T03:04:05Z")
-	require.True(t, ok)
-	require.Equal(t, "nightly", schedule)
-	require.Equal(t, time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC), at)
-	for _, other := range []string{"", "nightly", "nightly-2026-11-21", "nightly-2026-13-21T03:04:05Z", "nightly-2026-11-21T03:04:05Z/leg-1"} {
-		_, _, ok := scheduledName(other)
-		require.False(t, ok, "%q", other)
-	}
-}
-
-// A run of a schedule can be redriven under its own name.
-func TestCheckName_OfScheduledJobs(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, CheckName("job", "nightly-2026-11-21T03:04:05Z"))
-	require.Error(t, CheckName("job", "Nightly-2026-11-21T03:04:05Z"))
-	require.Error(t, CheckName("job", "-2026-11-21T03:04:05Z"))
-	require.Error(t, CheckName("pool", "nightly-2026-11-21T03:04:05Z"))
-}
 
 func TestSpec_Ticked(t *testing.T) {
 	t.Parallel()

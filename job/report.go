@@ -1,12 +1,9 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -183,32 +180,6 @@ type WorkerShare struct {
 	Concurrency int `json:"concurrency,omitempty"`
 }
 
-// AddWorkers adds the shares of two lists by worker, and keeps the 50 with the most items.
-func AddWorkers(a, b []WorkerShare) []WorkerShare {
-	sum := slices.Clone(a)
-	for _, w := range b {
-		i := slices.IndexFunc(sum, func(s WorkerShare) bool { return s.Worker == w.Worker })
-		if i < 0 {
-			sum = append(sum, w)
-			continue
-		}
-		s := &sum[i]
-		s.Batches += w.Batches
-		s.Items += w.Items
-		s.Busy += w.Busy
-		if w.Last.After(s.Last) {
-			s.Last = w.Last
-		}
-		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
-			s.Concurrency = w.Concurrency
-		}
-	}
-	slices.SortFunc(sum, func(a, b WorkerShare) int {
-		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
-	})
-	return sum[:min(len(sum), limits.MaxWorkers)]
-}
-
 // Report is the state of a job. Its JSON form is stable.
 type Report struct {
 	Job   string `json:"job"`
@@ -312,31 +283,6 @@ type Report struct {
 	Redrive *Redrive `json:"redrive,omitempty"`
 }
 
-// Include adds the progress of a running leg.
-func (r *Report) Include(p Progress) {
-	r.Totals.Add(p.Totals)
-	r.Waiting += p.Waiting
-	r.InFlight += p.InFlight
-	r.FirstError = r.FirstError.First(p.FirstError)
-	r.Workers = AddWorkers(r.Workers, p.Workers)
-	r.Outage = r.Outage.Earlier(p.Outage)
-	if p.Feed != nil {
-		r.Feed = p.Feed.with(r.Feed)
-		r.Planned = max(r.Planned, p.Feed.Accepted)
-		r.Discarded += p.Feed.Discarded
-	}
-	if r.Loop != nil {
-		r.Loop.Include(p.Loop...)
-	}
-	r.Stages = AddStages(r.Stages, p.Stages)
-	if r.Oldest == "" {
-		r.Oldest = p.Oldest // of the leg that was started first
-	}
-	if p.LastFailure != "" {
-		r.LastFailure = p.LastFailure
-	}
-}
-
 // StageReport is the state of a stage that a pool runs. An item may go through several stages; in each of them it counts once.
 type StageReport struct {
 	Stage string `json:"stage"` // its name, with those of the stages around it: "score.a"
@@ -376,27 +322,6 @@ func (s Spec) StageReports() []StageReport {
 	return all
 }
 
-// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are left out, unless
-// the list is empty.
-func AddStages(sum, more []StageReport) []StageReport {
-	if len(sum) == 0 {
-		return slices.Clone(more)
-	}
-	sum = slices.Clone(sum)
-	for _, m := range more {
-		if i := slices.IndexFunc(sum, func(s StageReport) bool { return s.Stage == m.Stage }); i >= 0 {
-			s := &sum[i]
-			s.Waiting += m.Waiting
-			s.InFlight += m.InFlight
-			s.Batches += m.Batches
-			s.Done += m.Done
-			s.Failed += m.Failed
-			s.Busy += m.Busy
-		}
-	}
-	return sum
-}
-
 // StageSpeed is how many items a second a stage has done on average until now, and which part of the time spent in all stages, from 0
 // to 1, was spent in it.
 func (r Report) StageSpeed(s StageReport, now time.Time) (items, share float64) {
@@ -414,6 +339,25 @@ func (r Report) StageSpeed(s StageReport, now time.Time) (items, share float64) 
 		share = float64(s.Busy) / float64(all)
 	}
 	return items, share
+}
+
+// FeedState is the state of a feed, as known to its leg that takes items.
+type FeedState struct {
+	Leg           int           `json:"leg"`
+	Open          bool          `json:"open"` // it takes items
+	Session       int64         `json:"session"`
+	Accepted      int64         `json:"accepted"` // items of the feed, in all sessions
+	Capacity      int           `json:"capacity"`
+	CapacityBytes int64         `json:"capacity_bytes"`
+	Backlog       int           `json:"backlog"` // accepted and unfinished
+	BacklogBytes  int64         `json:"backlog_bytes"`
+	Waiting       int           `json:"waiting"`   // of these, items of this leg in no batch yet
+	Unclaimed     int           `json:"unclaimed"` // results that their clients have not taken: not yet, or not in time
+	Oldest        time.Duration `json:"oldest"`    // age of the oldest unfinished item of this leg
+	Discarded     int64         `json:"discarded"` // items that resets have removed from this leg
+	Queued        time.Duration `json:"queued"`    // time in queue, summed over the items of this leg that have left it
+	QueuedMax     time.Duration `json:"queued_max"`
+	Left          int64         `json:"left"` // items that have left the queue
 }
 
 // FeedReport is the state of a feed.
@@ -450,33 +394,6 @@ func (r FeedReport) Idle() bool { return r.Backlog == 0 }
 
 // Full reports whether no further item would be accepted.
 func (r FeedReport) Full() bool { return r.Backlog >= r.Capacity || r.BacklogBytes >= r.CapacityBytes }
-
-// with adds the report of another leg; other may be nil.
-func (r FeedReport) with(other *FeedReport) *FeedReport {
-	if other == nil {
-		return &r
-	}
-	r.Session, r.Accepted = max(r.Session, other.Session), max(r.Accepted, other.Accepted)
-	r.Backlog, r.BacklogBytes = max(r.Backlog, other.Backlog), max(r.BacklogBytes, other.BacklogBytes)
-	r.Capacity, r.CapacityBytes = max(r.Capacity, other.Capacity), max(r.CapacityBytes, other.CapacityBytes)
-	r.Waiting += other.Waiting
-	r.Unclaimed += other.Unclaimed
-	r.Discarded += other.Discarded
-	r.QueueMean, r.QueueMax = max(r.QueueMean, other.QueueMean), max(r.QueueMax, other.QueueMax)
-	if o := other.OldestSince; !o.IsZero() && (r.OldestSince.IsZero() || o.Before(r.OldestSince)) {
-		r.OldestSince = o
-	}
-	r.Segments = max(r.Segments, other.Segments)
-	r.Earlier = max(r.Earlier, other.Earlier)
-	r.Lost = max(r.Lost, other.Lost)
-	if len(r.Gone) == 0 {
-		r.Gone = other.Gone
-	}
-	if r.StalledSince.IsZero() {
-		r.StalledSince = other.StalledSince
-	}
-	return &r
-}
 
 // HookRun is the outcome of a hook.
 type HookRun struct {

@@ -118,23 +118,6 @@ func TestTotals_AddInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestReport_Include(t *testing.T) {
-	t.Parallel()
-	first := &FirstError{Item: 3, Kind: KindError, Error: Error{Message: "three"}}
-	r := Report{Totals: Totals{OK: 10}, Waiting: 1, InFlight: 2, LastFailure: "before"}
-	r.Include(Progress{Totals: Totals{OK: 5, Failed: 1}, Waiting: 3, InFlight: 4, FirstError: first})
-	require.EqualValues(t, 15, r.OK)
-	require.EqualValues(t, 1, r.Failed)
-	require.Equal(t, 4, r.Waiting)
-	require.Equal(t, 6, r.InFlight)
-	require.Equal(t, first, r.FirstError)
-	require.Equal(t, "before", r.LastFailure, "a leg without a failure leaves the last one known")
-
-	r.Include(Progress{FirstError: &FirstError{Item: 9}, LastFailure: "after"})
-	require.Equal(t, first, r.FirstError, "the first one counts")
-	require.Equal(t, "after", r.LastFailure)
-}
-
 // People and programs read reports: their JSON is a contract.
 func TestReport_JSON(t *testing.T) {
 	t.Parallel()
@@ -163,18 +146,6 @@ func TestOutage_String(t *testing.T) {
 	require.Equal(t, "5 tries: 503", o.String())
 	o.Since, o.Next = at, at.Add(time.Minute)
 	require.Equal(t, "since 01:02:03 UTC, 5 tries, the next at 01:03:03 UTC: 503", o.String())
-}
-
-// Of two legs that wait, the report shows what began first.
-func TestReport_IncludesTheEarlierOutage(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC)
-	var r Report
-	for _, minute := range []time.Duration{3, 2, 4} {
-		r.Include(Progress{Outage: &Outage{Since: at.Add(minute * time.Minute)}})
-		r.Include(Progress{})
-	}
-	require.Equal(t, at.Add(2*time.Minute), r.Outage.Since)
 }
 
 func TestR25_ReportIsALine(t *testing.T) {

@@ -86,7 +86,7 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 }
 
 func checkScheduleName(name string) error {
-	if err := checkName("schedule", name, limits.MaxName-tickName); err != nil && name != "" {
+	if err := limits.CheckPlainName("schedule", name, limits.MaxName-tickName); err != nil && name != "" {
 		return err
 	}
 	return nil // Spec.Validate reports an empty one

@@ -68,7 +68,7 @@ func (s Spec) With(c Settings) Spec {
 // settingNames reads each setting as people write it.
 var settingNames = map[string]func(*Settings, string) error{
 	"window": func(s *Settings, v string) error {
-		n, err := ParseWindow(v)
+		n, err := limits.ParseWindow(v)
 		s.Window = &n
 		return err
 	},
@@ -89,37 +89,9 @@ var settingNames = map[string]func(*Settings, string) error{
 		return nil
 	},
 	"rate": func(s *Settings, v string) error {
-		r, err := ParseRate(v)
-		s.Rate = &r
-		return err
+		s.Rate = new(Rate)
+		return s.Rate.Set(v)
 	},
-}
-
-// autoWindow is how people write an automatic window.
-const autoWindow = "auto"
-
-// ParseWindow reads a window as people write it: 1 … [limits.MaxWindow], or auto, which is 0.
-func ParseWindow(text string) (int, error) {
-	if text == autoWindow {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > limits.MaxWindow {
-		return 0, fmt.Errorf("window %s: use 1 to %d, or %s", text, limits.MaxWindow, autoWindow)
-	}
-	return n, nil
-}
-
-// DescribeWindow writes a window as people do: "64"; or, if it is set to 0, "auto", with the one in force if that is
-// known (not 0): "auto (400)".
-func DescribeWindow(set, inForce int) string {
-	switch {
-	case set > 0:
-		return strconv.Itoa(set)
-	case inForce > 0:
-		return fmt.Sprintf("%s (%d)", autoWindow, inForce)
-	}
-	return autoWindow
 }
 
 // stageWindow ends the name of a stage's window: "score.window".
@@ -127,7 +99,7 @@ const stageWindow = ".window"
 
 // setStageWindow reads a stage's window as people write it.
 func (s *Settings) setStageWindow(stage, text string) error {
-	n, err := ParseWindow(text)
+	n, err := limits.ParseWindow(text)
 	if err != nil {
 		return fmt.Errorf("%s.%w", stage, err)
 	}

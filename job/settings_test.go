@@ -3,24 +3,23 @@ package job
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseRate(t *testing.T) {
+func TestRate_Set(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Rate{
 		"250": 250_000, "0.5": 500, "250/s": 250_000, "90/m": 1500, "1000/h": 278, "0": 0, "none": 0, "0.001": 1, "1e3": 1_000_000,
-		"1000000000": MaxRate,
+		"1000000000": limits.MaxRate,
 	} {
-		got, err := ParseRate(text)
-		require.NoError(t, err, text)
+		var got Rate
+		require.NoError(t, got.Set(text), text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "fast", "-1", "1/d", "1/", "NaN", "Inf", "1e10", "0.0001", "1 000"} {
-		_, err := ParseRate(text)
-		require.ErrorContains(t, err, "rate", text)
+		require.ErrorContains(t, new(Rate).Set(text), "rate", text)
 	}
 }
 
@@ -39,15 +38,6 @@ func TestRate_Text(t *testing.T) {
 	require.Equal(t, Rate(1500), rate)
 	require.Error(t, json.Unmarshal([]byte(`"x"`), &rate))
 	require.Error(t, json.Unmarshal([]byte(`-1`), &rate))
-}
-
-func TestPer(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, Rate(1000), Per(10, 10*time.Second))
-	require.Equal(t, Rate(1), Per(1, 24*time.Hour), "never none")
-	require.Equal(t, Rate(0), Per(0, time.Second))
-	require.Equal(t, Rate(0), Per(5, 0))
-	require.Equal(t, MaxRate, Per(1<<62, time.Millisecond))
 }
 
 func TestTolerance(t *testing.T) {
@@ -81,7 +71,7 @@ func TestParseSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, *auto.Window)
 	for text, numbers := range map[string][2]int{"64": {64, 64}, "auto": {0, 0}, "auto (400)": {0, 400}} {
-		require.Equal(t, text, DescribeWindow(numbers[0], numbers[1]))
+		require.Equal(t, text, limits.DescribeWindow(numbers[0], numbers[1]))
 	}
 	spec := valid().With(s)
 	require.Equal(t, s, spec.Settings())

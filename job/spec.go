@@ -124,7 +124,7 @@ type Spec struct {
 	// IgnoreStragglers: work that is still running after a stop's grace period does not change the
 	// job's outcome.
 	IgnoreStragglers bool `json:"ignore_stragglers,omitempty"`
-	// JobRate limits the items a second of the whole job, up to [MaxRate]; default no limit. A burst
+	// JobRate limits the items a second of the whole job, up to [limits.MaxRate]; default no limit. A burst
 	// has at most one second's items.
 	JobRate Rate `json:"job_rate,omitempty"`
 
@@ -195,7 +195,7 @@ func setDefault[T comparable](field *T, value T) {
 // Validate returns an error that names every field with an invalid value, as joined *FieldErrors, or
 // nil. The spec must have its defaults filled in (see [Spec.WithDefaults]).
 func (s Spec) Validate() error {
-	errs := []error{CheckName("job", s.Name), CheckName("pool", s.Pool), s.checkLocations(), s.checkSplit()}
+	errs := []error{limits.CheckName("job", s.Name), limits.CheckName("pool", s.Pool), s.checkLocations(), s.checkSplit()}
 	errs = append(errs, s.checkSource()...)
 	errs = append(errs, s.checkStages()...)
 	errs = append(errs, s.checkFormats()...)
@@ -285,8 +285,8 @@ func (s Spec) checkSizes() []error {
 	}
 	inRange("Attempts", int64(s.Attempts), 1, maxAttempts)
 	inRange("ItemAttempts", int64(s.ItemAttempts), 1, maxAttempts)
-	if s.JobRate < 0 || s.JobRate > MaxRate {
-		errs = append(errs, fieldError("JobRate", "%v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, MaxRate/1000))
+	if s.JobRate < 0 || s.JobRate > limits.MaxRate {
+		errs = append(errs, fieldError("JobRate", "%v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, limits.MaxRate/1000))
 	}
 	return errs
 }

@@ -157,8 +157,8 @@ func TestSpec_Validate(t *testing.T) {
 		{"empty input", nil, []func(*Spec){func(s *Spec) { s.Files.Input = []string{"a", ""} }}, "Input 2 of 2 is empty"},
 		{
 			"job rate",
-			[]func(*Spec){func(s *Spec) { s.JobRate = 0 }, func(s *Spec) { s.JobRate = MaxRate }},
-			[]func(*Spec){func(s *Spec) { s.JobRate = -1 }, func(s *Spec) { s.JobRate = MaxRate + 1 }},
+			[]func(*Spec){func(s *Spec) { s.JobRate = 0 }, func(s *Spec) { s.JobRate = limits.MaxRate }},
+			[]func(*Spec){func(s *Spec) { s.JobRate = -1 }, func(s *Spec) { s.JobRate = limits.MaxRate + 1 }},
 			"JobRate",
 		},
 		{

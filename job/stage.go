@@ -231,7 +231,7 @@ func checkBeside(outer string, stages []*Stage, depth int) (errs []error) {
 		if outer != "" {
 			where = fmt.Sprintf("stage %d within %s", i+1, strings.TrimSuffix(outer, "."))
 		}
-		if err := CheckName("stage", stage.Name); err != nil {
+		if err := limits.CheckName("stage", stage.Name); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
 		} else if first, ok := taken[stage.Name]; ok {
 			errs = append(errs, fieldError("Stages", "%q is the name of stages %d and %d: give each its own", outer+stage.Name, first, i+1))
@@ -262,7 +262,7 @@ func (s *Stage) check() error {
 	}
 	switch {
 	case len(kinds) == 0:
-		return fmt.Errorf("%w, or make it an ensemble, a switch, or stages", CheckName("pool", s.Pool))
+		return fmt.Errorf("%w, or make it an ensemble, a switch, or stages", limits.CheckName("pool", s.Pool))
 	case len(kinds) > 1:
 		return fieldError(kinds[0], "excludes %s: use one of them", strings.Join(kinds[1:], ", "))
 	case s.KeepErrors && len(s.Ensemble) == 0:
@@ -280,7 +280,7 @@ func (s *Stage) check() error {
 	case s.Window < 0 || s.Window > limits.MaxWindow:
 		return fieldError("Stage.Window", "%d: use 1 to %d, or 0 for that of the job", s.Window, limits.MaxWindow)
 	case s.Pool != "":
-		return CheckName("pool", s.Pool)
+		return limits.CheckName("pool", s.Pool)
 	case len(s.Ensemble) == 1:
 		return fieldError("Stage.Ensemble", "has one member: give it at least two, or make it a stage with a pool")
 	case s.Switch != "":
@@ -291,7 +291,7 @@ func (s *Stage) check() error {
 
 func (s *Stage) checkSwitch() error {
 	if !s.ByField() {
-		if err := CheckName("pool", s.Switch); err != nil {
+		if err := limits.CheckName("pool", s.Switch); err != nil {
 			return fmt.Errorf("switch: use a field such as .kind, or a pool: %w", err)
 		}
 	} else if slices.Contains(strings.Split(s.Switch[1:], "."), "") {

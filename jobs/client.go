@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -36,24 +37,38 @@ type Client struct {
 type ClientOptions struct {
 	// DataConverter is the one that the Temporal client was made with: a Temporal client cannot be
 	// asked for it. If it is missing although the client encrypts, jobs are listed without their
-	// pool and state, and cannot be resumed. Default: the SDK's default converter.
+	// pool and state, and cannot be resumed, and workers do not find the deadline of a stop. Default: the SDK's default
+	// converter.
 	DataConverter converter.DataConverter
 	// Namespace is that of the Temporal client, which cannot be asked for it either. With it jobs get search attributes
 	// (StintPool, StintState, StintPercent, StintFailed), if the server has them or lets the client register them. Default: they get none.
 	Namespace string
 }
 
-// NewClient returns a Client that uses the Temporal client c, which was made without a data
-// converter of its own.
-func NewClient(c client.Client) *Client { return NewClientWith(c, ClientOptions{}) }
-
-// NewClientWith returns a Client that uses the Temporal client c.
-func NewClientWith(c client.Client, o ClientOptions) *Client {
-	if o.DataConverter == nil {
-		o.DataConverter = converter.GetDefaultDataConverter()
+// NewClient returns a Client that uses the Temporal client c. The options may be nil.
+func NewClient(c client.Client, o *ClientOptions) *Client {
+	options := orZero(o)
+	if options.DataConverter == nil {
+		options.DataConverter = converter.GetDefaultDataConverter()
 	}
-	return &Client{temporal: c, converter: o.DataConverter, namespace: o.Namespace, searchable: searching(c, o.Namespace)}
+	return &Client{
+		temporal: c, converter: options.DataConverter, namespace: options.Namespace, searchable: searching(c, options.Namespace),
+	}
 }
+
+// orZero returns what options point to, or zero ones.
+func orZero[T any](options *T) T {
+	if options == nil {
+		options = new(T)
+	}
+	return *options
+}
+
+// Temporal returns the Temporal client.
+func (c *Client) Temporal() client.Client { return c.temporal }
+
+// DataConverter returns the converter of the Temporal client, as the options named it.
+func (c *Client) DataConverter() converter.DataConverter { return c.converter }
 
 // DefaultTaskTimeout is the workflow task timeout of jobs: how long one that has been given to a worker waits for it,
 // if it is frozen or dies, until another worker gets it. See docs/decisions/056-workflow-task-timeout.md.
@@ -93,13 +108,10 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no job named %q", e.Name)
 }
 
-// Start starts a job. Errors: *ExistsError if the name exists, and those of [job.Spec.Validate].
-func (c *Client) Start(ctx context.Context, spec job.Spec) (*Run, error) {
-	return c.StartWith(ctx, spec, StartOptions{})
-}
-
-// StartWith starts a job with options. It returns once the server has recorded the start.
-func (c *Client) StartWith(ctx context.Context, spec job.Spec, o StartOptions) (*Run, error) {
+// Start starts a job. It returns once the server has recorded the start. The options may be nil. Errors: *ExistsError if
+// the name exists, and those of [job.Spec.Validate].
+func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions) (*Run, error) {
+	o := orZero(options)
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("job spec: %w", err)
@@ -192,7 +204,7 @@ func (k kind) details(s job.Spec) string {
 		output = "parts in " + s.Store
 	}
 	details := fmt.Sprintf("Source %s\n\nOutput %s\n\nWindow %s · expiry %v · attempts %d",
-		k.items(s), output, job.DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
+		k.items(s), output, limits.DescribeWindow(s.Window, 0), s.Expiry, s.Attempts)
 	return text.Fit(details, maxDetails)
 }
 

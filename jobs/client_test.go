@@ -37,7 +37,7 @@ func setup(t *testing.T) (*Client, *mocks.Client) {
 	tc := &mocks.Client{}
 	tc.Test(t)
 	t.Cleanup(func() { tc.AssertExpectations(t) })
-	return NewClient(tc), tc
+	return NewClient(tc, nil), tc
 }
 
 func TestClient_StartOptions(t *testing.T) {
@@ -61,7 +61,7 @@ func TestClient_StartOptions(t *testing.T) {
 			var got client.StartWorkflowOptions
 			tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, wire.StartInput{Spec: valid(), Resume: test.options.Resume, Version: wire.LogicVersion}).
 				Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
-			run, err := c.StartWith(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}, test.options)
+			run, err := c.Start(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}, &test.options)
 			require.NoError(t, err)
 			require.Equal(t, "nightly", run.Name())
 			require.Equal(t, "nightly", got.ID)
@@ -85,26 +85,26 @@ func TestD40_AFrozenWorkerHoldsAJobForFiveSeconds(t *testing.T) {
 	handle.On("GetRunID").Return("run")
 	tc.On("ExecuteWorkflow", mock.Anything, mock.MatchedBy(func(o client.StartWorkflowOptions) bool { return o.WorkflowTaskTimeout == 5*time.Second }),
 		wire.WorkflowJob, mock.Anything).Return(handle, nil)
-	_, err := c.Start(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"})
+	_, err := c.Start(t.Context(), job.Spec{Name: "nightly", Pool: "thumbs", Files: &job.Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl"}, nil)
 	require.NoError(t, err)
 }
 
 func TestClient_StartRefused(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	_, err := c.Start(t.Context(), job.Spec{Name: "nightly"})
+	_, err := c.Start(t.Context(), job.Spec{Name: "nightly"}, nil)
 	require.ErrorContains(t, err, "pool name is empty", "a spec that cannot be is refused before anything is asked")
 
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 		Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", "")).Once()
-	_, err = c.Start(t.Context(), valid())
+	_, err = c.Start(t.Context(), valid(), nil)
 	var exists *ExistsError
 	require.ErrorAs(t, err, &exists)
 	require.Equal(t, "nightly", exists.Name)
 	require.ErrorContains(t, err, "StartOptions.Fresh")
 
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).Return(nil, errors.New("no network"))
-	_, err = c.Start(t.Context(), valid())
+	_, err = c.Start(t.Context(), valid(), nil)
 	require.EqualError(t, err, "starting job nightly: no network")
 }
 
@@ -165,7 +165,7 @@ func TestRun_StopWithoutALookUp(t *testing.T) {
 	tc := &mocks.Client{}
 	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, job.Stop{}).Return(nil)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(nil, errors.New("no network"))
-	err := NewClient(tc).Get("nightly").Stop(t.Context(), job.Stop{})
+	err := NewClient(tc, nil).Get("nightly").Stop(t.Context(), job.Stop{})
 	require.ErrorContains(t, err, "the stop of job nightly is requested; whether it is a feed that still takes items could not be found out: ")
 	require.ErrorContains(t, err, "no network")
 }
@@ -367,7 +367,7 @@ func TestClient_List(t *testing.T) {
 			info("odd memo", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, &common.Memo{Fields: map[string]*common.Payload{wire.MemoPool: payload(t, 7)}}),
 		},
 	}, nil)
-	jobs, err := c.List(t.Context(), 10)
+	jobs, err := c.List(t.Context(), 10, nil)
 	require.NoError(t, err)
 	start, end := time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
 	require.Equal(t, []Listed{
@@ -391,7 +391,7 @@ func TestClient_ListFails(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, errors.New("no network"))
-	_, err := c.List(t.Context(), 1)
+	_, err := c.List(t.Context(), 1, nil)
 	require.EqualError(t, err, "listing jobs: no network")
 }
 

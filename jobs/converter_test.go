@@ -94,7 +94,8 @@ func TestClient_DataConverter(t *testing.T) {
 	defer temporal.Close()
 
 	free := make(chan struct{}) // closed when items may end by themselves
-	w, err := worker.New(temporal, "vault", worker.Each(func(ctx context.Context, item string) (string, error) {
+	client := jobs.NewClient(temporal, &jobs.ClientOptions{DataConverter: dataConverter})
+	w, err := worker.New(client, "vault", worker.Each(func(ctx context.Context, item string) (string, error) {
 		if item == "b" {
 			select {
 			case <-worker.Stopping(ctx):
@@ -112,11 +113,10 @@ func TestClient_DataConverter(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "in.txt")
 	require.NoError(t, os.WriteFile(input, []byte("a\nb\nc\n"), 0o600))
-	client := jobs.NewClientWith(temporal, jobs.ClientOptions{DataConverter: dataConverter})
 	run, err := client.Start(ctx, job.Spec{
 		Name: "secret", Pool: "vault", Files: &job.Files{Input: []string{input}}, Output: filepath.Join(dir, "out.jsonl"),
 		BatchItems: 3, Expiry: time.Second,
-	})
+	}, nil)
 	require.NoError(t, err)
 
 	var running []jobs.RunningBatch
@@ -128,7 +128,7 @@ func TestClient_DataConverter(t *testing.T) {
 
 	var listed []jobs.Listed
 	require.Eventually(t, func() bool {
-		listed, err = client.List(ctx, 10)
+		listed, err = client.List(ctx, 10, nil)
 		return err == nil && len(listed) == 1
 	}, 30*time.Second, 20*time.Millisecond)
 	require.Equal(t, "vault", listed[0].Pool)

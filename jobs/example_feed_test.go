@@ -32,10 +32,10 @@ func ExampleFeed_Put() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{Linger: 2 * time.Millisecond})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{Linger: 2 * time.Millisecond})
 	defer feed.Release()
 	err = feed.Put(ctx, Trade{ID: 1, Amount: 250}, Trade{ID: 2, Amount: 80})
-	if _, ok := errors.AsType[*jobs.FullError](err); ok {
+	if jobs.IsCode(err, jobs.CodeFull) {
 		err = feed.PutWait(ctx, 5*time.Second, Trade{ID: 1, Amount: 250}, Trade{ID: 2, Amount: 80})
 	}
 	if err != nil {
@@ -52,18 +52,17 @@ func ExampleFeed_Call() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	score, err := feed.Call(ctx, Trade{ID: 1, Amount: 250})
-	var failed *jobs.ItemError
-	var late *jobs.TimeoutError
+	failed, ok := errors.AsType[*jobs.FeedError](err)
 	switch {
-	case errors.As(err, &failed):
-		log.Fatalf("%s: %s", failed.Err.Type, failed.Err.Message)
-	case errors.As(err, &late):
-		log.Fatalf("%v in the queue, %v in all", late.Queued, late.Total)
+	case ok && failed.Code == jobs.CodeItem:
+		log.Fatalf("%s: %s", failed.Failure.Error.Type, failed.Failure.Error.Message)
+	case ok && failed.Code == jobs.CodeTimeout:
+		log.Fatalf("accepted: %t, waited %v", failed.Accepted, failed.Waited)
 	case err != nil:
 		log.Fatal(err)
 	}
@@ -79,14 +78,13 @@ func ExampleFeed_Stream() {
 	}
 	defer temporal.Close()
 
-	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal), "risk", jobs.FeedOptions{})
+	feed := jobs.NewFeed[Trade, Score](jobs.NewClient(temporal, nil), "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	trades := slices.Values([]Trade{{1, 250}, {2, 80}, {3, 1200}})
 	for r, err := range feed.Stream(ctx, trades, jobs.StreamOptions{InPlace: true, Items: true}) {
-		var failed *jobs.ItemError
 		switch {
-		case errors.As(err, &failed):
-			fmt.Println(r.Item.ID, failed.Err.Message)
+		case jobs.IsCode(err, jobs.CodeItem):
+			fmt.Println(r.Item.ID, err)
 		case err != nil:
 			log.Fatal(err)
 		default:

@@ -25,7 +25,7 @@ func ExampleRun_Stop() {
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "reminders", Pool: "printers", BatchItems: 4,
 		Files: &job.Files{Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora")}, Output: o.output("printed.jsonl"),
-	})
+	}, nil)
 	check(err)
 	<-printing
 	check(run.Stop(ctx, job.Stop{Reason: "the wrong letterhead", Grace: "30s"}))
@@ -61,7 +61,7 @@ func ExampleClient_StopAll() {
 		{Name: "express", Pool: "couriers", Files: &job.Files{Input: o.file("express.txt", "to Clara")}},
 	} {
 		spec.Output = o.output(spec.Name + ".jsonl")
-		_, err := o.jobs.Start(ctx, spec)
+		_, err := o.jobs.Start(ctx, spec, nil)
 		check(err)
 		<-begun
 	}
@@ -94,7 +94,7 @@ func ExampleClient_Resume() {
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "reminders", Pool: "printers", BatchItems: 4,
 		Files: &job.Files{Input: o.file("letters.txt", "to Ada", "to Bert", "to Clara", "to Dora")}, Output: o.output("printed.jsonl"),
-	})
+	}, nil)
 	check(err)
 	<-printing
 	check(run.Stop(ctx, job.Stop{Reason: "closing time"}))
@@ -125,7 +125,7 @@ func ExampleClient_Redrive() {
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "codes", Pool: "addresses", Files: &job.Files{Input: o.file("cities.txt", "Bern", "Brno", "Graz")}, Output: o.output("codes.jsonl"),
-	})
+	}, nil)
 	check(err)
 	report := wait(run)
 	fmt.Printf("%s: %d failed, %s\n", report.State, report.Failed, report.FirstError.Error.Message)
@@ -157,7 +157,7 @@ func ExampleRun_Set() {
 	})
 	run, err := o.jobs.Start(ctx, job.Spec{
 		Name: "crawl", Pool: "crawlers", Files: &job.Files{Input: o.file("pages.txt", "index.html")}, Output: o.output("pages.jsonl"),
-	})
+	}, nil)
 	check(err)
 	<-begun
 	settings, err := job.ParseSettings([]string{"window=8", "rate=90/m", "max-failed=5%"})

@@ -33,7 +33,7 @@ func openOffice() *office {
 	check(err)
 	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
 	check(err)
-	return &office{dir: dir, jobs: jobs.NewClient(temporal), temporal: temporal, closing: []func(){
+	return &office{dir: dir, jobs: jobs.NewClient(temporal, nil), temporal: temporal, closing: []func(){
 		func() { check(os.RemoveAll(dir)) }, server.Stop, temporal.Close,
 	}}
 }
@@ -48,7 +48,7 @@ func (o *office) close() {
 
 // serve runs a worker of the pool that has one batch in hand at a time.
 func (o *office) serve(pool string, handle func(context.Context, string) (string, error)) {
-	w, err := worker.New(o.temporal, pool, worker.Each(handle), worker.Options{Slots: 1, Logger: silent})
+	w, err := worker.New(jobs.NewClient(o.temporal, nil), pool, worker.Each(handle), worker.Options{Slots: 1, Logger: silent})
 	check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)

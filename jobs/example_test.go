@@ -22,12 +22,12 @@ func ExampleClient_Start() {
 	}
 	defer temporal.Close()
 
-	run, err := jobs.NewClient(temporal).Start(ctx, job.Spec{
+	run, err := jobs.NewClient(temporal, nil).Start(ctx, job.Spec{
 		Name:   "nightly",
 		Pool:   "thumbnails",
 		Files:  &job.Files{Input: []string{"s3://photos/new/*.jsonl"}},
 		Output: "s3://photos/thumbs/",
-	})
+	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,21 +43,21 @@ func ExampleClient_Start() {
 }
 
 // Start a job, or continue the one of that name: it may run, or have stopped or failed.
-func ExampleClient_StartWith() {
+func ExampleClient_Start_again() {
 	startOrContinue := func(ctx context.Context, c *jobs.Client, spec job.Spec) (*jobs.Run, error) {
 		report, err := c.Get(spec.Name).Report(ctx)
 		var none *jobs.NotFoundError
 		switch {
 		case errors.As(err, &none):
-			return c.Start(ctx, spec)
+			return c.Start(ctx, spec, nil)
 		case err != nil:
 			return nil, err
 		case !report.State.Final():
 			return c.Get(spec.Name), nil
 		case report.State == job.Completed, len(report.Manifests) == 0: // nothing to continue from
-			return c.StartWith(ctx, spec, jobs.StartOptions{Fresh: true})
+			return c.Start(ctx, spec, &jobs.StartOptions{Fresh: true})
 		}
-		return c.StartWith(ctx, spec, jobs.StartOptions{Resume: report.Manifests})
+		return c.Start(ctx, spec, &jobs.StartOptions{Resume: report.Manifests})
 	}
 	_ = startOrContinue
 }
@@ -85,7 +85,7 @@ func ExampleClient_Schedule() {
 	}
 	defer temporal.Close()
 
-	c := jobs.NewClient(temporal)
+	c := jobs.NewClient(temporal, nil)
 	err = c.Schedule(ctx, job.Spec{
 		Name:   "nightly",
 		Pool:   "thumbnails",

@@ -33,12 +33,12 @@ type FeedOptions struct {
 	// values outside are set to the nearest bound. Default 0: lists are sent together only if they come while others are under
 	// way.
 	Linger time.Duration
-	// Session is the one that items are for: once another is open they are refused with a *[SessionError]. Default 0: items are for
+	// Session is the one that items are for: once another is open they are refused ([CodeSession]). Default 0: items are for
 	// whichever session is open.
 	Session int64
 	// Store reads results that do not come with an answer, because a batch has more than 64 KiB of them, or because they were not
-	// asked for in time: package feedstore has one. It may be shared; the Feed does not close it. Default: none, and the error of such
-	// an item is a *[StoredError].
+	// asked for in time: package feedstore has one. It may be shared; the Feed does not close it. Default: none, and such an item
+	// has the error [CodeStored].
 	Store FeedStore
 }
 
@@ -50,10 +50,9 @@ type FeedOptions struct {
 // few exchanges. It has no goroutine while nothing is under way. Release it after use.
 //
 // Its methods return these errors, in addition to those that each names:
-//   - *[NotFoundError]: there is no job of the name; *[NotFeedError]: its items are not put by clients;
-//   - *[ClosedError]: the feed has been closed; *[StoppedError]: it is stopping, or has stopped; *[FailedError]: it has failed;
-//   - *[UnservedError]: no worker serves its pool; *[SilentError]: it has not answered within the deadline;
-//   - the context's error, or [ErrReleased].
+//   - *[NotFoundError]: there is no job of the name; *[FailedError]: the feed has failed;
+//   - a *[FeedError]: [CodeNotFeed], [CodeClosed], [CodeStopped], [CodeUnserved], [CodeSilent] or [CodeReleased];
+//   - the context's error.
 type Feed[In, Out any] struct {
 	name   string
 	client *feedclient.Client
@@ -81,7 +80,7 @@ func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Fee
 // Name returns the feed's name.
 func (f *Feed[In, Out]) Name() string { return f.name }
 
-// Release ends what is under way: methods that wait return [ErrReleased]. It returns when the Feed's goroutines have ended, and
+// Release ends what is under way: methods that wait return the error [CodeReleased]. It returns when the Feed's goroutines have ended, and
 // can be repeated. The feed itself continues, and does what it has accepted.
 func (f *Feed[In, Out]) Release() { f.client.Release() }
 
@@ -89,12 +88,13 @@ func (f *Feed[In, Out]) Release() { f.client.Release() }
 // recorded once, whatever ends meanwhile; refused ones leave no trace. It returns within the context's deadline, or
 // [DefaultFeedLimit].
 //
-// Errors: *[FullError] if they do not fit at present; *[TooLargeError] if they never will; *[InvalidItemError] if one cannot
-// be encoded; *[UncertainError], which wraps one of a Feed's other errors, if it is not known whether they have been
-// accepted; *[TimeoutError] if they have not been sent within the deadline.
+// Errors: [CodeFull] if they do not fit at present; [CodeTooLarge] if they never will; [CodeInvalidItem] if one cannot
+// be encoded; [CodeUncertain], which wraps one of a Feed's other errors, if it is not known whether they have been
+// accepted; [CodeTimeout] if they have not been sent within the deadline.
 func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
 
-// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The *[FullError] then has the time waited.
+// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The error [CodeFull] then
+// has the time waited.
 func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
 	return f.put(ctx, limit, items)
 }
@@ -129,9 +129,9 @@ func waited(limit time.Duration, start time.Time) time.Duration {
 // Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
 // been accepted keeps its place then, and its outcome is recorded.
 //
-// Errors: those of Put; *[TimeoutError]; *[ItemError] if the item has failed; *[DroppedError] if the handler gave no result;
-// *[DiscardedError] if the session has ended; *[StoredError] if the result is in the feed's store, and cannot be read from
-// there (see FeedOptions.Store); *[DecodeError] if it cannot be decoded.
+// Errors: those of Put; [CodeTimeout]; [CodeItem] if the item has failed; [CodeDropped] if the handler gave no result;
+// [CodeDiscarded] if the session has ended; [CodeStored] if the result is in the feed's store, and cannot be read from
+// there (see FeedOptions.Store); [CodeDecode] if it cannot be decoded.
 func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 	var out Out
 	encoded, err := encodeItem(item, 0)
@@ -151,18 +151,21 @@ func (f *Feed[In, Out]) Call(ctx context.Context, item In) (Out, error) {
 	return decodeOutcome[Out](outcome)
 }
 
-// FeedReset is what a reset has done: the session that has begun, and how many waiting items it has discarded.
-type FeedReset = wire.ResetDone
+// FeedReset is what a reset has done.
+type FeedReset struct {
+	Session   int64 // that has begun
+	Discarded int64 // items that were waiting
+}
 
 // Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
-// that wait for a result of an earlier session return a *[DiscardedError]; after Reset has returned, no such result is
-// returned. An *[UncertainError] reports that it is not known whether the session has ended.
+// that wait for a result of an earlier session return [CodeDiscarded]; after Reset has returned, no such result is
+// returned. The error [CodeUncertain] reports that it is not known whether the session has ended.
 func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
 	asked := time.Now()
 	done, err := f.client.Reset(ctx)
-	return done, f.carriedOut(err, asked)
+	return FeedReset(done), f.carriedOut(err, asked)
 }
 
 // Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
@@ -174,11 +177,8 @@ func (f *Feed[In, Out]) Close(ctx context.Context) error {
 	return f.carriedOut(f.client.Close(ctx), asked)
 }
 
-// FeedState is the state of a feed, as known to its leg that takes items.
-type FeedState = wire.FeedState
-
 // State returns the feed's state. A worker must answer.
-func (f *Feed[In, Out]) State(ctx context.Context) (FeedState, error) {
+func (f *Feed[In, Out]) State(ctx context.Context) (job.FeedState, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()
 	asked := time.Now()
@@ -236,7 +236,7 @@ func encodeItems[In any](items []In) ([]json.RawMessage, error) {
 		total += len(raw)
 	}
 	if len(items) > MaxPutItems || total > MaxPutBytes {
-		return nil, &TooLargeError{Items: len(items), Bytes: int64(total), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+		return nil, &FeedError{Code: CodeTooLarge, Items: len(items), Bytes: int64(total), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
 	}
 	return encoded, nil
 }
@@ -253,17 +253,17 @@ func encodeItem[In any](item In, index int) (json.RawMessage, error) {
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(item); err != nil {
-		return nil, &InvalidItemError{Index: index, Err: err}
+		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: err}
 	}
 	raw := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
 	switch {
 	case !utf8.Valid(raw):
-		return nil, &InvalidItemError{Index: index, Err: errNotUTF8}
+		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: errNotUTF8}
 	case jsonscan.TooDeep(raw):
-		return nil, &InvalidItemError{Index: index, Err: errTooDeep}
+		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: errTooDeep}
 	}
 	if len(raw) > MaxPutBytes {
-		return nil, &TooLargeError{Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+		return nil, &FeedError{Code: CodeTooLarge, Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
 	}
 	return raw, nil
 }
@@ -273,15 +273,19 @@ func decodeOutcome[Out any](o wire.ItemResult) (Out, error) {
 	var out Out
 	switch {
 	case o.Discarded:
-		return out, &DiscardedError{Item: o.Item, Session: o.Session}
+		return out, failed(CodeDiscarded, o, nil)
 	case o.Failure != nil:
-		return out, itemError(o)
+		e := failed(CodeItem, o, nil)
+		if err := json.Unmarshal(o.Failure, &e.Failure); err != nil {
+			return out, failed(CodeDecode, o, err)
+		}
+		return out, e
 	case o.Dropped:
-		return out, &DroppedError{Item: o.Item}
+		return out, failed(CodeDropped, o, nil)
 	}
 	if err := json.Unmarshal(o.Result, &out); err != nil {
 		var none Out
-		return none, &DecodeError{Item: o.Item, Err: err}
+		return none, failed(CodeDecode, o, err)
 	}
 	return out, nil
 }

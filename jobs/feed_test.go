@@ -60,9 +60,11 @@ func TestFeed_Call(t *testing.T) {
 		require.Equal(t, echo{"a"}, out)
 
 		_, err = f.Call(t.Context(), "bad")
-		var failed *ItemError
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, &ItemError{Item: 1, Kind: job.KindError, Err: job.Error{Type: "Bad", Message: `"bad"`, Stack: "remote"}, Attempts: 1}, failed)
+		failed := isCode(t, err, CodeItem)
+		require.EqualValues(t, 1, *failed.Item)
+		require.Equal(t, job.KindError, failed.Kind())
+		require.Equal(t, job.Error{Type: "Bad", Message: `"bad"`, Stack: "remote"}, failed.Failure.Error)
+		require.Equal(t, 1, failed.Failure.Attempts)
 		var remote *job.Error
 		require.ErrorAs(t, err, &remote)
 
@@ -70,12 +72,10 @@ func TestFeed_Call(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err = f.Call(ctx, "slow")
-		var late *TimeoutError
-		require.ErrorAs(t, err, &late)
+		late := isCode(t, err, CodeTimeout)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.True(t, late.Timeout())
-		require.Equal(t, 200*time.Millisecond, late.Total)
-		require.Equal(t, late.Total, time.Since(start))
+		require.Equal(t, 200*time.Millisecond, late.Waited)
+		require.Equal(t, late.Waited, time.Since(start))
 		synctest.Wait()
 		require.Equal(t, 1, sim.Backlog(), "the item keeps its place")
 		time.Sleep(time.Second)
@@ -93,9 +93,7 @@ func TestFeed_CallLimit(t *testing.T) {
 		require.NoError(t, f.Put(t.Context(), "first"))
 		start := time.Now()
 		_, err := f.Call(t.Context(), "second")
-		var late *TimeoutError
-		require.ErrorAs(t, err, &late)
-		require.Equal(t, &TimeoutError{Accepted: true, Queued: 40 * time.Second, Total: DefaultFeedLimit}, late)
+		require.Equal(t, &FeedError{Code: CodeTimeout, Accepted: true, Queued: new(40 * time.Second), Waited: DefaultFeedLimit}, err)
 		require.Equal(t, DefaultFeedLimit, time.Since(start))
 	})
 }
@@ -110,16 +108,14 @@ func TestFeed_Full(t *testing.T) {
 		require.True(t, full)
 		start := time.Now()
 		err = f.Put(t.Context(), "refused")
-		var refused *FullError
-		require.ErrorAs(t, err, &refused)
+		refused := isCode(t, err, CodeFull)
 		require.Zero(t, time.Since(start))
-		require.Equal(t, 3, refused.Capacity)
-		require.Equal(t, 3, refused.Backlog)
+		require.Equal(t, 3, refused.MaxItems)
+		require.Equal(t, 3, refused.Items)
 		require.Zero(t, refused.Waited)
 
 		err = f.PutWait(t.Context(), 3*time.Second, "refused")
-		require.ErrorAs(t, err, &refused)
-		require.Equal(t, 3*time.Second, refused.Waited)
+		require.Equal(t, 3*time.Second, isCode(t, err, CodeFull).Waited)
 		require.ErrorContains(t, err, "3 of 3 items")
 		require.ErrorContains(t, err, "waited 3s")
 
@@ -128,9 +124,7 @@ func TestFeed_Full(t *testing.T) {
 		require.NotContains(t, sim.Seen().Accepted, `"refused"`)
 
 		err = f.Put(t.Context(), "four", "are", "too", "many")
-		var large *TooLargeError
-		require.ErrorAs(t, err, &large)
-		require.Equal(t, &TooLargeError{Items: 4, Bytes: 22, MaxItems: 3, MaxBytes: 4 << 20}, large)
+		require.Equal(t, &FeedError{Code: CodeTooLarge, Feed: "risk", Items: 4, Bytes: 22, MaxItems: 3, MaxBytes: 4 << 20}, err)
 
 		time.Sleep(time.Minute)
 		idle, err := f.Idle(t.Context())
@@ -146,17 +140,13 @@ func TestFeed_InvalidItems(t *testing.T) {
 		sim := feedsim.New(feedsim.Options{})
 		f := newFeed[any, json.RawMessage](sim, "risk", FeedOptions{Linger: time.Hour})
 		defer f.Release()
-		var invalid *InvalidItemError
-		require.ErrorAs(t, f.Put(t.Context(), 1, 2, math.NaN()), &invalid)
-		require.Equal(t, 2, invalid.Index)
-		require.ErrorAs(t, f.Put(t.Context(), json.RawMessage(`{"a":`)), &invalid)
+		require.Equal(t, 2, isCode(t, f.Put(t.Context(), 1, 2, math.NaN()), CodeInvalidItem).Index)
+		isCode(t, f.Put(t.Context(), json.RawMessage(`{"a":`)), CodeInvalidItem)
 		_, err := f.Call(t.Context(), make(chan int))
-		require.ErrorAs(t, err, &invalid)
-		var large *TooLargeError
+		isCode(t, err, CodeInvalidItem)
 		_, err = f.Call(t.Context(), strings.Repeat("x", MaxPutBytes))
-		require.ErrorAs(t, err, &large)
-		require.ErrorAs(t, f.Put(t.Context(), make([]any, MaxPutItems+1)...), &large)
-		require.Equal(t, MaxPutItems, large.MaxItems)
+		isCode(t, err, CodeTooLarge)
+		require.Equal(t, MaxPutItems, isCode(t, f.Put(t.Context(), make([]any, MaxPutItems+1)...), CodeTooLarge).MaxItems)
 		require.NoError(t, f.Put(t.Context()))
 		require.Zero(t, sim.Seen().Exchanges)
 
@@ -174,8 +164,7 @@ func TestFeed_Decode(t *testing.T) {
 		f := newFeed[string, struct{ Of int }](feedsim.New(feedsim.Options{}), "risk", FeedOptions{})
 		defer f.Release()
 		_, err := f.Call(t.Context(), "text")
-		var decode *DecodeError
-		require.ErrorAs(t, err, &decode)
+		isCode(t, err, CodeDecode)
 	})
 }
 
@@ -184,7 +173,7 @@ func TestFeed_Reset(t *testing.T) {
 	t.Parallel()
 	withFeed(t, feedsim.Options{Slots: 1, Work: takes(time.Second)}, func(t *testing.T, sim *feedsim.Feed, f *Feed[string, echo]) {
 		var calls sync.WaitGroup
-		var discarded [3]*DiscardedError
+		var discarded [3]*FeedError
 		for i := range discarded {
 			calls.Go(func() {
 				_, err := f.Call(t.Context(), fmt.Sprint(i))
@@ -197,8 +186,7 @@ func TestFeed_Reset(t *testing.T) {
 		require.Equal(t, FeedReset{Session: 2, Discarded: 2}, done)
 		calls.Wait()
 		for _, d := range discarded {
-			require.NotNil(t, d)
-			require.EqualValues(t, 1, d.Session)
+			require.EqualValues(t, 1, isCode(t, d, CodeDiscarded).Session)
 		}
 		time.Sleep(2 * time.Second)
 		require.Zero(t, sim.Backlog())
@@ -323,7 +311,7 @@ func TestFeed_StreamErrors(t *testing.T) {
 		withFeed(t, feedsim.Options{Fails: withErrors}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
 			var seen []string
 			for r, err := range f.Stream(t.Context(), slices.Values(items), StreamOptions{InPlace: inPlace, Items: true}) {
-				if _, ok := errors.AsType[*ItemError](err); ok {
+				if IsCode(err, CodeItem) {
 					seen = append(seen, "error of "+r.Item)
 					continue
 				}
@@ -347,10 +335,10 @@ func TestFeed_StreamInvalid(t *testing.T) {
 		defer f.Release()
 		var invalid int
 		for r, err := range f.Stream(t.Context(), slices.Values([]float64{1, math.NaN(), 3}), StreamOptions{InPlace: true}) {
-			if errors.As(err, new(*InvalidItemError)) {
+			if IsCode(err, CodeInvalidItem) {
 				invalid++
 				require.EqualValues(t, 1, r.Index)
-				require.EqualValues(t, -1, r.Ordinal)
+				require.False(t, r.Numbered)
 			}
 		}
 		require.Equal(t, 1, invalid)
@@ -477,9 +465,9 @@ func streamAll(t *testing.T, f *Feed[string, echo], name string, n int) {
 	index := 0
 	for r, err := range f.Stream(t.Context(), slices.Values(items), StreamOptions{InPlace: true}) {
 		want := items[index]
-		var failed *ItemError
+		failed, _ := errors.AsType[*FeedError](err)
 		switch {
-		case errors.As(err, &failed) && failed.Err.Message == `"`+want+`"`:
+		case failed != nil && failed.Code == CodeItem && failed.Failure.Error.Message == `"`+want+`"`:
 		case err == nil && r.Out.Of == want:
 		default:
 			t.Errorf("%s: %+v, %v", want, r, err)
@@ -501,7 +489,7 @@ func callAll(t *testing.T, f *Feed[string, echo], name string, n int) {
 		item := fmt.Sprintf("%s-%d", name, i)
 		for {
 			out, err := f.Call(ctx, item)
-			if _, ok := errors.AsType[*FullError](err); ok {
+			if IsCode(err, CodeFull) {
 				time.Sleep(10 * time.Millisecond)
 				continue
 			}
@@ -520,13 +508,13 @@ func TestFeed_Release(t *testing.T) {
 		var users sync.WaitGroup
 		users.Go(func() {
 			_, err := f.Call(t.Context(), "a")
-			if !errors.Is(err, ErrReleased) {
+			if !IsCode(err, CodeReleased) {
 				t.Error(err)
 			}
 		})
 		users.Go(func() {
 			for _, err := range f.Stream(t.Context(), slices.Values(numbered(5)), StreamOptions{Window: 2}) {
-				if !errors.Is(err, ErrReleased) {
+				if !IsCode(err, CodeReleased) {
 					t.Error(err)
 				}
 			}
@@ -553,8 +541,8 @@ func TestFeedErrors_AreTyped(t *testing.T) {
 		{&feedclient.LateError{Queued: 3 * time.Second, Total: 3 * time.Second}, "no outcome within 3s, all of that in the queue"},
 		{&feedclient.RefusedError{Type: "Closed"}, "feed risk has been closed"},
 		{&feedclient.RefusedError{Type: "Stopping"}, "feed risk is stopping"},
-		{&feedclient.EndedError{Err: &StoppedError{Name: "risk", State: job.Stopped}}, "feed risk has been stopped: resume it"},
-		{&feedclient.EndedError{Err: &NotFeedError{Name: "nightly"}}, "job nightly is not a feed: start it with Source feed"},
+		{&feedclient.EndedError{Err: &FeedError{Code: CodeStopped, Feed: "risk", State: job.Stopped}}, "feed risk has been stopped: resume it"},
+		{&feedclient.EndedError{Err: &FeedError{Code: CodeNotFeed, Feed: "nightly"}}, "job nightly is not a feed: start it with Source feed"},
 	} {
 		require.EqualError(t, f.typed(c.from, 0), c.want)
 	}
@@ -564,8 +552,8 @@ func TestFeedErrors_AreTyped(t *testing.T) {
 // uncommitted is a store in which no result is committed.
 type uncommitted struct{ FeedStore }
 
-func (uncommitted) Find(context.Context, job.Report, int64) (FeedOutcome, bool, error) {
-	return FeedOutcome{}, false, nil
+func (uncommitted) Find(context.Context, job.Report, int64) (wire.ItemResult, bool, error) {
+	return wire.ItemResult{}, false, nil
 }
 
 // A result that is stored, and is not committed while its caller waits, is a time-out of an item that was accepted.
@@ -574,14 +562,13 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
 		f.store = uncommitted{}
 		f.report = func(context.Context) (job.Report, error) { return job.Report{State: job.Running}, nil }
-		stored := FeedOutcome{Item: 3, Stored: true}
+		stored := wire.ItemResult{Item: 3, Stored: true}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := f.fetch(ctx, stored, time.Now())
-		var late *TimeoutError
-		require.ErrorAs(t, err, &late)
+		late := isCode(t, err, CodeTimeout)
 		require.True(t, late.Accepted)
-		require.Equal(t, 2*time.Second, late.Total)
+		require.Equal(t, 2*time.Second, late.Waited)
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err = f.fetch(ctx, stored, time.Now())
@@ -593,17 +580,16 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 func TestD14_SilentFeed(t *testing.T) {
 	t.Parallel()
 	withFeed(t, feedsim.Options{Lost: 100}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
-		within := func(limit time.Duration, ask func(context.Context) error) *SilentError {
+		within := func(limit time.Duration, ask func(context.Context) error) *FeedError {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			began := time.Now()
 			err := ask(ctx)
 			require.LessOrEqual(t, time.Since(began), limit)
-			var silent *SilentError
-			require.ErrorAs(t, err, &silent)
-			require.True(t, silent.Timeout())
+			require.True(t, IsCode(err, CodeSilent))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorContains(t, err, "feed risk has not answered within")
+			silent, _ := errors.AsType[*FeedError](err)
 			return silent
 		}
 		require.Equal(t, 5*time.Second, within(10*time.Second, func(ctx context.Context) (err error) {
@@ -612,15 +598,14 @@ func TestD14_SilentFeed(t *testing.T) {
 			return err
 		}).Waited)
 		within(2*time.Second, func(ctx context.Context) error { _, err := f.State(ctx); return err })
-		var uncertain *UncertainError
 		within(2*time.Second, func(ctx context.Context) error {
 			_, err := f.Reset(ctx)
-			require.ErrorAs(t, err, &uncertain)
+			isCode(t, err, CodeUncertain)
 			return err
 		})
 		within(2*time.Second, func(ctx context.Context) error {
 			err := f.Close(ctx)
-			require.ErrorAs(t, err, &uncertain)
+			isCode(t, err, CodeUncertain)
 			return err
 		})
 	})

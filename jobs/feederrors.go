@@ -1,230 +1,251 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/api/enums/v1"
 )
 
-// ErrReleased reports that a [Feed] has been released.
-var ErrReleased = feedclient.ErrReleased
+// FeedError is an error of a [Feed]. Code says what has happened; the other fields are set for the codes that they
+// name.
+//
+//	if e, ok := errors.AsType[*jobs.FeedError](err); ok && e.Code == jobs.CodeItem {
+//		fmt.Println(e.Failure.Kind, e.Failure.Error.Message)
+//	}
+//
+// [IsCode] is shorter if the code is all that counts.
+type FeedError struct {
+	Code FeedCode
+	Feed string // its name; empty if the error is of one item
+	// Err is the cause. [CodeInvalidItem], [CodeDecode]: of encoding/json. [CodeUncertain]: another error of a Feed,
+	// the context's or the server's. [CodeStored]: of reading the store; nil: the client has none.
+	Err error
 
-// FullError reports that a feed has refused items because its capacity is taken.
-type FullError struct {
-	Name          string
-	Capacity      int           // in items
-	CapacityBytes int64         // in bytes
-	Backlog       int           // items that were accepted and unfinished
-	BacklogBytes  int64         // their bytes
-	Waited        time.Duration // how long [Feed.PutWait] has waited for room; 0: not at all
+	// Item is the ordinal of the item in the feed. It is nil if the error is not of one item, or if the ordinal is not
+	// known.
+	Item *int64
+	// Index is where an item stands in its list, from 0. [CodeInvalidItem].
+	Index int
+	// Failure has the item's kind, error and attempts. [CodeItem].
+	Failure *job.Failure
+
+	// Items and Bytes: of the list that was put ([CodeTooLarge]); those that the feed has accepted and that are
+	// unfinished ([CodeFull]).
+	Items int
+	Bytes int64
+	// MaxItems and MaxBytes: the capacity of the feed ([CodeFull], [CodeTooLarge]), or the bounds of one list if these are
+	// lower ([CodeTooLarge]).
+	MaxItems int
+	MaxBytes int64
+
+	// Waited is the time since the call ([CodeSilent], [CodeTimeout]), or how long [Feed.PutWait] has waited for room
+	// ([CodeFull]).
+	Waited time.Duration
+	// Queued is how long the item has waited for its batch, nil: not known. [CodeTimeout].
+	Queued *time.Duration
+	// Accepted: the feed has accepted the item, for certain. If it is false and Queued nil, the item was on its way to
+	// the feed: it may have been accepted, or may still be, but not twice. [CodeTimeout].
+	Accepted bool
+
+	Session int64     // the open one ([CodeSession]); the item's
+	State   job.State // [Stopping] or [Stopped]. [CodeStopped].
 }
 
-func (e *FullError) Error() string {
-	text := fmt.Sprintf("feed %s is full: %d of %d items and %d of %d bytes are taken", e.Name, e.Backlog, e.Capacity, e.BacklogBytes, e.CapacityBytes)
-	if e.Waited > 0 {
-		text += fmt.Sprintf("; waited %v", e.Waited.Round(time.Millisecond))
+// FeedCode says what has happened to a request or an item of a feed. The gateway's errors have it as their type.
+type FeedCode string
+
+// Codes of a [FeedError].
+const (
+	// CodeFull: the feed has refused items because its capacity is taken.
+	CodeFull FeedCode = "FullError"
+	// CodeTooLarge: items cannot be put, however empty the feed is: a list is above MaxItems or MaxBytes, or an item
+	// above MaxBytes.
+	CodeTooLarge FeedCode = "TooLargeError"
+	// CodeInvalidItem: an item cannot be encoded as JSON, is not UTF-8, or is nested deeper than 1,000. Nothing has
+	// been sent.
+	CodeInvalidItem FeedCode = "InvalidItemError"
+	// CodeClosed: the feed has been closed.
+	CodeClosed FeedCode = "ClosedError"
+	// CodeStopped: the feed is stopping, or has stopped: it can be resumed (see [Client.Resume]).
+	CodeStopped FeedCode = "StoppedError"
+	// CodeSession: items were for a session that is not open (see FeedOptions.Session).
+	CodeSession FeedCode = "SessionError"
+	// CodeNotFeed: the job's items are not put by clients.
+	CodeNotFeed FeedCode = "NotFeedError"
+	// CodeUnserved: no worker serves the feed's pool.
+	CodeUnserved FeedCode = "UnservedError"
+	// CodeSilent: the feed has not answered within the deadline: its workers are gone, frozen or too busy.
+	CodeSilent FeedCode = "SilentError"
+	// CodeUncertain: the outcome of a request is not known: of a put, whether the items have been accepted.
+	CodeUncertain FeedCode = "UncertainError"
+	// CodeTimeout: a deadline has passed. An item that has been accepted keeps its place, and is done.
+	CodeTimeout FeedCode = "TimeoutError"
+	// CodeReleased: the [Feed] has been released.
+	CodeReleased FeedCode = "ReleasedError"
+	// CodeItem: the item has failed.
+	CodeItem FeedCode = "ItemError"
+	// CodeDropped: the handler gave no result for the item.
+	CodeDropped FeedCode = "DroppedError"
+	// CodeDiscarded: the item's session has ended. If the item was running, its result is recorded, but not returned.
+	CodeDiscarded FeedCode = "DiscardedError"
+	// CodeStored: the item is done, and its outcome is in the feed's store, which could not be read: FeedOptions.Store
+	// is not set, or reading has failed. 'stint results' prints what is in the store.
+	CodeStored FeedCode = "StoredError"
+	// CodeDecode: the result cannot be decoded. The item is done, and its result recorded.
+	CodeDecode FeedCode = "DecodeError"
+)
+
+// feedCode is what this package, the gateway, the command and the docs know of a code.
+type feedCode struct {
+	text    string // the message; Error fills in what is in braces
+	meaning string // in the docs of the gateway
+	status  int    // of the gateway's answer
+	problem string // the type of the gateway's error; empty: the code
+	kind    string // of one item's error in an answer to many; empty: the error is not one item's
+	late    bool   // a time limit has passed: a command exits with 124
+}
+
+var feedCodes = map[FeedCode]feedCode{
+	CodeFull: {status: 429, meaning: "the capacity is taken",
+		text: "feed {feed} is full: {items} of {max items} items and {bytes} of {max bytes} bytes are taken"},
+	CodeTooLarge: {status: 413, kind: "refused", meaning: "an item, a list or a body is too large",
+		text: "{items} items of {bytes} bytes are too large: put at most {max items} items and {max bytes} bytes at once"},
+	CodeInvalidItem: {status: 400, kind: "refused", meaning: "an item is not JSON; `line` says where",
+		text: "item {index} of the list: {cause}"},
+	CodeClosed: {status: 409, meaning: "the feed has been closed", text: "feed {feed} has been closed"},
+	CodeStopped: {status: 409, meaning: "the feed is stopping, or has stopped",
+		text: "feed {feed} has been stopped: resume it"},
+	CodeSession: {status: 502, problem: "UnavailableError",
+		text: "the items are for another session: session {session} of feed {feed} is open"},
+	CodeNotFeed: {status: 404, meaning: "the job is not a feed",
+		text: "job {feed} is not a feed: start it with Source " + job.SourceFeed},
+	CodeUnserved: {status: 503, meaning: "no worker serves the feed's pool",
+		text: "no worker serves the pool of feed {feed}: start one"},
+	CodeSilent:   {status: 504, problem: "TimeoutError", late: true, text: "feed {feed} has not answered within {waited}"},
+	CodeReleased: {status: 503, problem: "UnavailableError", text: feedclient.ErrReleased.Error()},
+	CodeUncertain: {status: 502, meaning: "it is not known whether items were accepted",
+		text: "{cause}; it is not known whether the request was accepted"},
+	CodeTimeout: {status: 504, late: true, meaning: "no outcome in time; an accepted item keeps its place",
+		text: "no outcome within {waited}"},
+	CodeItem: {status: 422, kind: job.KindError, meaning: "of one value: the item has failed",
+		text: "{item}{kind}: {cause}"},
+	CodeDropped: {status: 422, kind: "dropped", meaning: "of one value: the handler gave no result",
+		text: "{item}the handler gave no result"},
+	CodeDiscarded: {status: 410, kind: "discarded", meaning: "of one value: its session has ended",
+		text: "{item}discarded, because session {session} has ended"},
+	CodeStored: {status: 410, kind: "stored", meaning: "the gateway cannot read the outcome from the feed's store",
+		text: "the outcome of the item is in the feed's store"},
+	CodeDecode: {status: 502, kind: "decode", meaning: "the result cannot be decoded",
+		text: "{item}decoding the result: {cause}"},
+}
+
+// Problem returns the type and the HTTP status of the gateway's answer.
+func (c FeedCode) Problem() (kind string, status int) {
+	row := feedCodes[c]
+	return cmp.Or(row.problem, string(c)), row.status
+}
+
+// IsCode reports whether err is, or wraps, a *[FeedError] of one of the codes.
+func IsCode(err error, codes ...FeedCode) bool {
+	for e := (*FeedError)(nil); errors.As(err, &e); err = e.Err {
+		if slices.Contains(codes, e.Code) {
+			return true
+		}
+	}
+	return false
+}
+
+// Kind is the kind of one item's error, as in the gateway's lines: that of its Failure, "dropped", "discarded",
+// "stored", "decode", or "refused" if it cannot be put. It is empty for other errors.
+func (e *FeedError) Kind() string {
+	if e.Failure != nil {
+		return e.Failure.Kind
+	}
+	return feedCodes[e.Code].kind
+}
+
+// Unwrap returns the cause: of [CodeItem] a *[job.Error], of [CodeSilent] and [CodeTimeout] context.DeadlineExceeded.
+func (e *FeedError) Unwrap() error {
+	switch {
+	case feedCodes[e.Code].late:
+		return context.DeadlineExceeded
+	case e.Failure != nil:
+		return &e.Failure.Error
+	}
+	return e.Err
+}
+
+func (e *FeedError) Error() string {
+	item, queued := "", ""
+	if e.Item != nil {
+		item = fmt.Sprintf("item %d: ", *e.Item)
+	}
+	if e.Queued != nil {
+		queued = e.Queued.Round(time.Millisecond).String()
+	}
+	return strings.NewReplacer(
+		"{feed}", e.Feed, "{item}", item, "{kind}", e.Kind(), "{cause}", fmt.Sprint(e.Unwrap()),
+		"{index}", strconv.Itoa(e.Index), "{items}", strconv.Itoa(e.Items), "{max items}", strconv.Itoa(e.MaxItems),
+		"{bytes}", strconv.FormatInt(e.Bytes, 10), "{max bytes}", strconv.FormatInt(e.MaxBytes, 10),
+		"{session}", strconv.FormatInt(e.Session, 10), "{waited}", e.Waited.Round(time.Millisecond).String(), "{queued}", queued,
+	).Replace(e.text())
+}
+
+// text is that of the code, or its variant for what is known.
+func (e *FeedError) text() string {
+	text := feedCodes[e.Code].text
+	switch {
+	case e.Code == CodeFull && e.Waited > 0:
+		text += "; waited {waited}"
+	case e.Code == CodeTooLarge && e.Items == 1 && e.Bytes > e.MaxBytes:
+		return "item of {bytes} bytes: at most {max bytes} are allowed; put a path or URL for the handler to read"
+	case e.Code == CodeStopped && e.State == job.Stopping:
+		return "feed {feed} is stopping"
+	case e.Code == CodeTimeout && e.Queued == nil && e.Accepted:
+		text += "; it is not known how much of that in the queue"
+	case e.Code == CodeTimeout && e.Queued == nil:
+		text += "; it is not known whether the item was accepted"
+	case e.Code == CodeTimeout && *e.Queued >= e.Waited:
+		text += ", all of that in the queue"
+	case e.Code == CodeTimeout:
+		text += ", {queued} of that in the queue"
+	case e.Code == CodeStored:
+		if e.Item != nil {
+			text = "{item}its outcome is in the feed's store"
+		}
+		if e.Err == nil {
+			return text + ", and this client has no store: set FeedOptions.Store"
+		}
+		text += ", and could not be read: {cause}"
 	}
 	return text
 }
 
-// TooLargeError reports items that cannot be put, however empty the feed is: a list is above MaxItems or MaxBytes, or an item
-// above MaxBytes. These are the limits of one list, or the capacity of the feed.
-type TooLargeError struct {
-	Items    int   // in the list
-	Bytes    int64 // of the list, or of the item
-	MaxItems int
-	MaxBytes int64
-}
-
-func (e *TooLargeError) Error() string {
-	if e.Items == 1 && e.Bytes > e.MaxBytes {
-		return fmt.Sprintf("item of %d bytes: at most %d are allowed; put a path or URL for the handler to read", e.Bytes, e.MaxBytes)
+// failed is the error of an item, whose ordinal is below 0 if it is not known.
+func failed(code FeedCode, o wire.ItemResult, err error) *FeedError {
+	e := &FeedError{Code: code, Session: o.Session, Err: err}
+	if o.Item >= 0 {
+		e.Item = &o.Item
 	}
-	return fmt.Sprintf("%d items of %d bytes are too large: put at most %d items and %d bytes at once", e.Items, e.Bytes, e.MaxItems, e.MaxBytes)
+	return e
 }
 
-// InvalidItemError reports an item that cannot be encoded as JSON, is not UTF-8, or is nested deeper than 1,000. Nothing has been sent.
-type InvalidItemError struct {
-	Index int // in the list
-	Err   error
-}
-
-func (e *InvalidItemError) Error() string {
-	return fmt.Sprintf("item %d of the list: %v", e.Index, e.Err)
-}
-
-// Unwrap returns the error of encoding/json.
-func (e *InvalidItemError) Unwrap() error { return e.Err }
-
-// ClosedError reports that a feed has been closed.
-type ClosedError struct{ Name string }
-
-func (e *ClosedError) Error() string { return fmt.Sprintf("feed %s has been closed", e.Name) }
-
-// StoppedError reports that a feed is stopping, or has stopped: it can be resumed (see [Client.Resume]).
-type StoppedError struct {
-	Name  string
-	State job.State // [Stopping] or [Stopped]
-}
-
-func (e *StoppedError) Error() string {
-	if e.State == job.Stopping {
-		return fmt.Sprintf("feed %s is stopping", e.Name)
+// timeout is the error of an item that was queued for some time, below 0: not known.
+func timeout(accepted bool, queued, waited time.Duration) *FeedError {
+	e := &FeedError{Code: CodeTimeout, Accepted: accepted, Waited: waited}
+	if queued >= 0 {
+		e.Queued = &queued
 	}
-	return fmt.Sprintf("feed %s has been stopped: resume it", e.Name)
-}
-
-// SessionError reports that items were for a session that is not open (see FeedOptions.Session).
-type SessionError struct {
-	Name string
-	Open int64 // the present session
-}
-
-func (e *SessionError) Error() string {
-	return fmt.Sprintf("the items are for another session: session %d of feed %s is open", e.Open, e.Name)
-}
-
-// NotFeedError reports that a job's items are not put by clients.
-type NotFeedError struct{ Name string }
-
-func (e *NotFeedError) Error() string {
-	return fmt.Sprintf("job %s is not a feed: start it with Source %s", e.Name, job.SourceFeed)
-}
-
-// UnservedError reports that no worker serves a feed's pool.
-type UnservedError struct{ Name string }
-
-func (e *UnservedError) Error() string {
-	return fmt.Sprintf("no worker serves the pool of feed %s: start one", e.Name)
-}
-
-// SilentError reports that a feed has not answered within the deadline: its workers are gone, frozen or too busy.
-type SilentError struct {
-	Name   string
-	Waited time.Duration
-}
-
-func (e *SilentError) Error() string {
-	return fmt.Sprintf("feed %s has not answered within %v", e.Name, e.Waited.Round(time.Millisecond))
-}
-
-// Timeout returns true.
-func (e *SilentError) Timeout() bool { return true }
-
-// Unwrap returns context.DeadlineExceeded.
-func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
-
-// UncertainError reports that the outcome of a request is not known: of a put, whether the items have been accepted. Err says why.
-type UncertainError struct{ Err error }
-
-func (e *UncertainError) Error() string {
-	return fmt.Sprintf("%v; it is not known whether the request was accepted", e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *UncertainError) Unwrap() error { return e.Err }
-
-// TimeoutError reports that a deadline has passed. An item that has been accepted keeps its place, and is done. If Accepted is false and
-// Queued below 0, the item was on its way to the feed: it may have been accepted, or may still be, but not twice.
-type TimeoutError struct {
-	Accepted bool          // for certain
-	Queued   time.Duration // how long the item has waited for its batch; below 0: not known
-	Total    time.Duration // since the call
-}
-
-func (e *TimeoutError) Error() string {
-	total := e.Total.Round(time.Millisecond)
-	switch {
-	case e.Queued < 0 && !e.Accepted:
-		return fmt.Sprintf("no outcome within %v; it is not known whether the item was accepted", total)
-	case e.Queued < 0:
-		return fmt.Sprintf("no outcome within %v; it is not known how much of that in the queue", total)
-	case e.Queued >= e.Total:
-		return fmt.Sprintf("no outcome within %v, all of that in the queue", total)
-	}
-	return fmt.Sprintf("no outcome within %v, %v of that in the queue", total, e.Queued.Round(time.Millisecond))
-}
-
-// Unwrap returns context.DeadlineExceeded.
-func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
-
-// Timeout returns true.
-func (e *TimeoutError) Timeout() bool { return true }
-
-// ItemError reports that an item of a feed has failed.
-type ItemError struct {
-	Item     int64     // ordinal
-	Kind     string    // "error", "exit", "crash", "expired", "invalid", "length" or "lost"
-	Err      job.Error // type, message and, if known, stack
-	Attempts int       // how many calls that contained the item failed
-}
-
-func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %s: %v", e.Item, e.Kind, &e.Err) }
-
-// Unwrap returns the item's error as an *Error.
-func (e *ItemError) Unwrap() error { return &e.Err }
-
-// DroppedError reports that the handler gave no result for an item.
-type DroppedError struct{ Item int64 }
-
-func (e *DroppedError) Error() string {
-	return fmt.Sprintf("item %d: the handler gave no result", e.Item)
-}
-
-// DiscardedError reports that an item's session has ended. If the item was running, its result is recorded, but not returned.
-type DiscardedError struct{ Item, Session int64 }
-
-func (e *DiscardedError) Error() string {
-	return fmt.Sprintf("item %d: discarded, because session %d has ended", e.Item, e.Session)
-}
-
-// StoredError reports that an item is done, and that its outcome is in the feed's store, which could not be read:
-// FeedOptions.Store is not set, or reading has failed. 'stint results' prints what is in the store.
-type StoredError struct {
-	Item int64 // below 0: not known
-	Err  error // of reading the store; nil: the client has none
-}
-
-func (e *StoredError) Error() string {
-	text := "the outcome of the item is in the feed's store"
-	if e.Item >= 0 {
-		text = fmt.Sprintf("item %d: its outcome is in the feed's store", e.Item)
-	}
-	if e.Err == nil {
-		return text + ", and this client has no store: set FeedOptions.Store"
-	}
-	return fmt.Sprintf("%s, and could not be read: %v", text, e.Err)
-}
-
-// Unwrap returns the error of reading the store.
-func (e *StoredError) Unwrap() error { return e.Err }
-
-// DecodeError reports a result that cannot be decoded. The item is done, and its result recorded.
-type DecodeError struct {
-	Item int64
-	Err  error
-}
-
-func (e *DecodeError) Error() string {
-	return fmt.Sprintf("item %d: decoding the result: %v", e.Item, e.Err)
-}
-
-// Unwrap returns the error of encoding/json.
-func (e *DecodeError) Unwrap() error { return e.Err }
-
-func itemError(o wire.ItemResult) error {
-	var failure job.Failure
-	if err := json.Unmarshal(o.Failure, &failure); err != nil {
-		return &DecodeError{Item: o.Item, Err: err}
-	}
-	return &ItemError{Item: o.Item, Kind: failure.Kind, Err: failure.Error, Attempts: failure.Attempts}
+	return e
 }
 
 // typed turns an error of package feedclient into one of this package.
@@ -237,15 +258,17 @@ func (f *Feed[In, Out]) typed(err error, waited time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &uncertain):
-		return &UncertainError{Err: f.typed(uncertain.Err, waited)}
+		return &FeedError{Code: CodeUncertain, Err: f.typed(uncertain.Err, waited)}
 	case errors.As(err, &ended):
 		return ended.Err
 	case errors.As(err, &refused):
 		return f.refusal(refused, waited)
 	case errors.As(err, &late):
-		return &TimeoutError{Accepted: late.Accepted, Queued: late.Queued, Total: late.Total}
+		return timeout(late.Accepted, late.Queued, late.Total)
 	case errors.Is(err, feedclient.ErrUnserved):
-		return &UnservedError{Name: f.name}
+		return &FeedError{Code: CodeUnserved, Feed: f.name}
+	case errors.Is(err, feedclient.ErrReleased):
+		return &FeedError{Code: CodeReleased, Feed: f.name}
 	}
 	return err
 }
@@ -253,7 +276,7 @@ func (f *Feed[In, Out]) typed(err error, waited time.Duration) error {
 // answered is typed for a request that the feed answers at once.
 func (f *Feed[In, Out]) answered(err error, asked time.Time) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &SilentError{Name: f.name, Waited: time.Since(asked)}
+		return &FeedError{Code: CodeSilent, Feed: f.name, Waited: time.Since(asked)}
 	}
 	return f.typed(err, 0)
 }
@@ -261,80 +284,27 @@ func (f *Feed[In, Out]) answered(err error, asked time.Time) error {
 // carriedOut is answered for a request that may have been carried out although there is no answer.
 func (f *Feed[In, Out]) carriedOut(err error, asked time.Time) error {
 	err = f.answered(err, asked)
-	if _, ok := errors.AsType[*SilentError](err); ok {
-		return &UncertainError{Err: err}
+	if IsCode(err, CodeSilent) {
+		return &FeedError{Code: CodeUncertain, Err: err}
 	}
 	return err
 }
 
 func (f *Feed[In, Out]) refusal(r *feedclient.RefusedError, waited time.Duration) error {
+	e := &FeedError{Feed: f.name, MaxItems: r.Capacity, MaxBytes: r.CapacityBytes}
 	switch r.Type {
 	case wire.RefusedFull:
-		return &FullError{Name: f.name, Capacity: r.Capacity, CapacityBytes: r.CapacityBytes, Backlog: r.Backlog, BacklogBytes: r.BacklogBytes, Waited: waited}
+		e.Code, e.Items, e.Bytes, e.Waited = CodeFull, r.Backlog, r.BacklogBytes, waited
 	case wire.RefusedTooLarge:
-		return &TooLargeError{Items: r.Items, Bytes: r.Bytes, MaxItems: r.Capacity, MaxBytes: r.CapacityBytes}
+		e.Code, e.Items, e.Bytes = CodeTooLarge, r.Items, r.Bytes
 	case wire.RefusedClosed:
-		return &ClosedError{Name: f.name}
+		e.Code = CodeClosed
 	case wire.RefusedSession:
-		return &SessionError{Name: f.name, Open: r.Session}
+		e.Code, e.Session = CodeSession, r.Session
 	case wire.RefusedStopping:
-		return &StoppedError{Name: f.name, State: job.Stopping}
+		e.Code, e.State = CodeStopped, job.Stopping
+	default:
+		return fmt.Errorf("feed %s: %w", f.name, r)
 	}
-	return fmt.Errorf("feed %s: %w", f.name, r)
-}
-
-// feedJob is a feedclient.Job.
-type feedJob struct{ run *Run }
-
-// Open is that of feedclient.Job.
-func (j *feedJob) Open(ctx context.Context) (int, string, error) {
-	info, err := j.run.info(ctx)
-	if _, ok := errors.AsType[*NotFoundError](err); ok {
-		return 0, "", &feedclient.EndedError{Err: err}
-	}
-	if err != nil {
-		return 0, "", err
-	}
-	memo := info.GetMemo()
-	listed := j.run.client.listed(info)
-	switch {
-	case memo.GetFields()[wire.MemoLeg] == nil:
-		return 0, "", &feedclient.EndedError{Err: &NotFeedError{Name: j.run.name}}
-	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && listed.State != job.Stopping && listed.State != job.Stopped:
-		return memoValue[int](j.run.client, memo, wire.MemoLeg), listed.Pool, nil
-	}
-	return 0, listed.Pool, &feedclient.EndedError{Err: j.endedAs(ctx, listed.State), Closed: listed.State == job.Completed}
-}
-
-// endedAs returns the error of a feed in that state.
-func (j *feedJob) endedAs(ctx context.Context, state job.State) error {
-	switch state {
-	case job.Completed:
-		return &ClosedError{Name: j.run.name}
-	case job.Failed:
-		var failed *FailedError
-		if _, err := j.run.Wait(ctx); errors.As(err, &failed) {
-			return failed
-		}
-		return &FailedError{Report: job.Report{Job: j.run.name, State: job.Failed}}
-	}
-	return &StoppedError{Name: j.run.name, State: state}
-}
-
-// endedLimit is how long it may take to find out why a feed has ended.
-const endedLimit = 5 * time.Second
-
-// Ended is that of feedclient.Job. It goes by the leg's reason if the job has not ended yet, or cannot be asked.
-func (j *feedJob) Ended(ctx context.Context, reason string) error {
-	ctx, cancel := context.WithTimeout(ctx, endedLimit)
-	defer cancel()
-	_, _, err := j.Open(ctx)
-	var ended *feedclient.EndedError
-	switch {
-	case errors.As(err, &ended):
-		return ended.Err
-	case reason == wire.RefusedClosed:
-		return &ClosedError{Name: j.run.name}
-	}
-	return &StoppedError{Name: j.run.name, State: job.Stopping}
+	return e
 }

@@ -87,8 +87,8 @@ func legFlow(ctx workflow.Context, in plainLeg) error {
 	if err := cmp.Or(
 		workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateExchange, exchange, workflow.UpdateHandlerOptions{Validator: validate}),
 		workflow.SetUpdateHandler(ctx, wire.UpdateReset, reset),
-		workflow.SetQueryHandler(ctx, wire.QueryFeed, func() (wire.FeedState, error) {
-			return wire.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
+		workflow.SetQueryHandler(ctx, wire.QueryFeed, func() (job.FeedState, error) {
+			return job.FeedState{Leg: in.Number, Open: !sealed, Session: session, Capacity: in.Capacity, CapacityBytes: 1 << 20, Backlog: backlog}, nil
 		}),
 		workflow.SetQueryHandler(ctx, wire.QueryItems, func(items []int64) ([]wire.ItemState, error) {
 			var states []wire.ItemState
@@ -221,7 +221,7 @@ func TestFeed_OnAServer(t *testing.T) {
 	f := startPlain(t, server, "risk", map[string]any{wire.MemoLeg: 1})
 	f.leg(1, 3)
 	f.serve()
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	feed := jobs.NewFeed[string, string](c, "risk", jobs.FeedOptions{})
 	defer feed.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -231,25 +231,23 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a", out)
 	_, err = feed.Call(ctx, "bad")
-	var failed *jobs.ItemError
+	var failed *jobs.FeedError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, "Bad", failed.Err.Type)
+	require.Equal(t, jobs.CodeItem, failed.Code)
+	require.Equal(t, "Bad", failed.Failure.Error.Type)
 
 	require.NoError(t, feed.Put(ctx, "held", "held"))
-	var full *jobs.FullError
-	require.ErrorAs(t, feed.Put(ctx, "x", "y"), &full)
-	require.Equal(t, &jobs.FullError{Name: "risk", Capacity: 3, CapacityBytes: 1 << 20, Backlog: 2}, full)
-	var large *jobs.TooLargeError
-	require.ErrorAs(t, feed.Put(ctx, "1", "2", "3", "4"), &large)
-	require.Equal(t, &jobs.TooLargeError{Items: 4, Bytes: 12, MaxItems: 3, MaxBytes: 1 << 20}, large)
+	require.Equal(t, &jobs.FeedError{Code: jobs.CodeFull, Feed: "risk", MaxItems: 3, MaxBytes: 1 << 20, Items: 2}, feed.Put(ctx, "x", "y"))
+	require.Equal(t, &jobs.FeedError{Code: jobs.CodeTooLarge, Feed: "risk", Items: 4, Bytes: 12, MaxItems: 3, MaxBytes: 1 << 20}, feed.Put(ctx, "1", "2", "3", "4"))
 
 	short, done := context.WithTimeout(ctx, 5*time.Second)
 	defer done()
 	_, err = feed.Call(short, "held")
-	var late *jobs.TimeoutError
+	var late *jobs.FeedError
 	require.ErrorAs(t, err, &late)
+	require.Equal(t, jobs.CodeTimeout, late.Code)
 	require.True(t, late.Accepted)
-	require.Equal(t, 7*time.Millisecond, late.Queued)
+	require.Equal(t, 7*time.Millisecond, *late.Queued)
 	state, err := feed.State(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 3, state.Backlog)
@@ -288,10 +286,9 @@ func TestFeed_OnAServer(t *testing.T) {
 	f.signal(wire.LegID("risk", 2), "end", nil)
 	require.NoError(t, server.GetWorkflow(ctx, "risk", "").Get(ctx, nil))
 	require.NoError(t, server.GetWorkflow(ctx, wire.LegID("risk", 2), "").Get(ctx, nil))
-	var closed *jobs.ClosedError
-	require.ErrorAs(t, feed.Put(ctx, "late"), &closed)
+	require.True(t, jobs.IsCode(feed.Put(ctx, "late"), jobs.CodeClosed))
 	_, err = feed.State(ctx)
-	require.ErrorAs(t, err, &closed)
+	require.True(t, jobs.IsCode(err, jobs.CodeClosed))
 	require.NoError(t, feed.Close(ctx), "it has been closed")
 }
 
@@ -307,7 +304,7 @@ func numberedItems(n int) []string {
 func TestFeed_EndsOnAServer(t *testing.T) {
 	t.Parallel()
 	server := plainServer(t)
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for name, test := range map[string]struct {
@@ -318,7 +315,7 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 			f.signal(f.name, job.SignalStop, nil)
 			require.NoError(t, server.GetWorkflow(ctx, f.name, "").Get(ctx, nil))
 			require.NoError(t, server.TerminateWorkflow(ctx, wire.LegID(f.name, 1), "", "test"))
-		}, &jobs.StoppedError{Name: "stopped", State: job.Stopped}},
+		}, &jobs.FeedError{Code: jobs.CodeStopped, Feed: "stopped", State: job.Stopped}},
 		"terminated": {func(f *plainFeed) {
 			require.NoError(t, server.TerminateWorkflow(ctx, f.name, "", "test"))
 			require.NoError(t, server.TerminateWorkflow(ctx, wire.LegID(f.name, 1), "", "test"))
@@ -341,9 +338,10 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 		}, 10*time.Second, 10*time.Millisecond)
 		test.end(f)
 		woken := <-waiting
-		require.IsType(t, test.want, woken, "%s: %v", name, woken)
-		require.IsType(t, test.want, feed.Put(ctx, "late"), name)
-		require.IsType(t, test.want, feed.Close(ctx), name)
+		for _, err := range []error{woken, feed.Put(ctx, "late"), feed.Close(ctx)} {
+			require.IsType(t, test.want, err, "%s: %v", name, err)
+			require.Equal(t, jobs.IsCode(test.want, jobs.CodeStopped), jobs.IsCode(err, jobs.CodeStopped), name)
+		}
 		close(f.hold)
 	}
 }
@@ -352,7 +350,7 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 func TestFeed_NotServedOnAServer(t *testing.T) {
 	t.Parallel()
 	server := plainServer(t)
-	c := jobs.NewClient(server)
+	c := jobs.NewClient(server, nil)
 	call := func(name string, limit time.Duration) error {
 		feed := jobs.NewFeed[string, string](c, name, jobs.FeedOptions{})
 		defer feed.Release()
@@ -364,14 +362,12 @@ func TestFeed_NotServedOnAServer(t *testing.T) {
 	var none *jobs.NotFoundError
 	require.ErrorAs(t, call("unknown", time.Minute), &none)
 	startPlain(t, server, "files", map[string]any{})
-	var not *jobs.NotFeedError
-	require.ErrorAs(t, call("files", time.Minute), &not)
+	require.True(t, jobs.IsCode(call("files", time.Minute), jobs.CodeNotFeed))
 
 	f := startPlain(t, server, "lonely", map[string]any{wire.MemoLeg: 1})
 	f.leg(1, 10)
-	var unserved *jobs.UnservedError
-	require.ErrorAs(t, call("lonely", 6*time.Second), &unserved, "within the call's limit")
-	require.ErrorAs(t, call("lonely", time.Minute), &unserved, "soon")
+	require.True(t, jobs.IsCode(call("lonely", 6*time.Second), jobs.CodeUnserved), "within the call's limit")
+	require.True(t, jobs.IsCode(call("lonely", time.Minute), jobs.CodeUnserved), "soon")
 	startPlain(t, server, "new", map[string]any{wire.MemoLeg: 0})
-	require.ErrorAs(t, call("new", time.Minute), &unserved, "no leg is open yet")
+	require.True(t, jobs.IsCode(call("new", time.Minute), jobs.CodeUnserved), "no leg is open yet")
 }

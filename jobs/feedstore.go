@@ -14,19 +14,13 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// FeedPart says where the outcomes of one batch of a feed are stored.
-type FeedPart = wire.StoredPart
-
-// FeedOutcome is the outcome of one item of a feed, as it travels.
-type FeedOutcome = wire.ItemResult
-
-// FeedStore reads the stores of feeds. Package feedstore has the implementation. It is used by many goroutines at once.
+// FeedStore reads the stores of feeds: package feedstore has it. It is used by many goroutines at once.
 type FeedStore interface {
 	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part has been removed.
-	Outcome(ctx context.Context, at FeedPart, item int64) (FeedOutcome, error)
+	Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error)
 	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors: fs.ErrNotExist
 	// if a later report is needed.
-	Find(ctx context.Context, report job.Report, item int64) (outcome FeedOutcome, found bool, err error)
+	Find(ctx context.Context, report job.Report, item int64) (outcome wire.ItemResult, found bool, err error)
 	// Follow returns a reader of all results from a cursor on. It opens nothing yet.
 	Follow(from FeedCursor) FeedFollower
 }
@@ -81,8 +75,8 @@ type ResultsOptions struct {
 // item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a later reader
 // continues. It needs FeedOptions.Store, and a worker that answers for the job.
 //
-// Errors, which end it: *[StoredError] if the store cannot be read; *[StoppedError] or *[FailedError] if the feed has ended so, after
-// all its results; those of a [Feed]; the context's. After a *[DecodeError] it continues.
+// Errors, which end it: [CodeStored] if the store cannot be read; [CodeStopped] or *[FailedError] if the feed has ended so, after
+// all its results; those of a [Feed]; the context's. After [CodeDecode] it continues.
 func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsOptions) iter.Seq2[RecordedResult[Out], error] {
 	return func(yield func(RecordedResult[Out], error) bool) {
 		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
@@ -90,7 +84,7 @@ func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsO
 			err := json.Unmarshal(wire.ResultValue(line), &r.Out)
 			if err != nil {
 				var none Out
-				r.Out, err = none, &DecodeError{Item: -1, Err: err}
+				r.Out, err = none, &FeedError{Code: CodeDecode, Err: err}
 			}
 			return yield(r, err)
 		})
@@ -108,7 +102,7 @@ const followEvery = time.Second
 
 func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOptions, yield func([]byte, FeedCursor) bool) error {
 	if f.store == nil {
-		return &StoredError{Item: -1}
+		return &FeedError{Code: CodeStored}
 	}
 	if o.Every <= 0 {
 		o.Every = followEvery
@@ -120,7 +114,7 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 		case err != nil:
 			return err
 		case report.Feed == nil:
-			return &NotFeedError{Name: f.name}
+			return &FeedError{Code: CodeNotFeed, Feed: f.name}
 		}
 		err = follower.Next(ctx, report, func(line []byte, next FeedCursor) error {
 			if !yield(line, next) {
@@ -134,11 +128,11 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 		case errors.Is(err, errEnough):
 			return err
 		case err != nil:
-			return &StoredError{Item: -1, Err: err}
+			return &FeedError{Code: CodeStored, Err: err}
 		case o.Committed || report.State == job.Completed:
 			return nil
 		case report.State == job.Stopped:
-			return &StoppedError{Name: f.name, State: job.Stopped}
+			return &FeedError{Code: CodeStopped, Feed: f.name, State: job.Stopped}
 		case report.State == job.Failed:
 			return &FailedError{Report: report}
 		}
@@ -155,31 +149,31 @@ const (
 )
 
 // fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the client.
-func (f *Feed[In, Out]) fetch(ctx context.Context, o FeedOutcome, start time.Time) (FeedOutcome, error) {
+func (f *Feed[In, Out]) fetch(ctx context.Context, o wire.ItemResult, start time.Time) (wire.ItemResult, error) {
 	if !o.Stored {
 		return o, nil
 	}
 	if f.store == nil || o.Item < 0 {
-		return o, &StoredError{Item: o.Item}
+		return o, failed(CodeStored, o, nil)
 	}
 	found, err := f.fromStore(ctx, o)
 	switch {
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return o, &TimeoutError{Accepted: true, Queued: o.Queued, Total: time.Since(start)}
+		return o, timeout(true, o.Queued, time.Since(start))
 	case ctx.Err() != nil:
 		return o, ctx.Err()
 	default:
-		return o, &StoredError{Item: o.Item, Err: err}
+		return o, failed(CodeStored, o, err)
 	}
 	if o.Session > 0 && f.client.Session() > o.Session { // a reset has overtaken it
-		return o, &DiscardedError{Item: o.Item, Session: o.Session}
+		return o, failed(CodeDiscarded, o, nil)
 	}
 	found.Item, found.Session, found.Queued, found.Took = o.Item, o.Session, o.Queued, o.Took
 	return found, nil
 }
 
-func (f *Feed[In, Out]) fromStore(ctx context.Context, o FeedOutcome) (FeedOutcome, error) {
+func (f *Feed[In, Out]) fromStore(ctx context.Context, o wire.ItemResult) (wire.ItemResult, error) {
 	if o.Part != nil {
 		found, err := f.store.Outcome(ctx, *o.Part, o.Item)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -215,7 +209,7 @@ type reportError struct{ err error }
 func (e *reportError) Error() string { return e.err.Error() }
 
 // committed looks for the outcome of an item in what is committed; nil: it is not there. final: nothing more will be committed.
-func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *FeedOutcome, final bool, err error) {
+func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *wire.ItemResult, final bool, err error) {
 	report, err := f.recent(ctx)
 	if err != nil {
 		return nil, false, &reportError{err}

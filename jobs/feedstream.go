@@ -17,9 +17,9 @@ type StreamOptions struct {
 	Window int
 	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the stream.
 	InPlace bool
-	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is a
-	// *[TimeoutError]; *[FullError] if there was no room for it; *[UnservedError] if no worker serves the pool. A feed that is asked
-	// for its capacity has this time, too: a *[SilentError] then ends the stream. Default: no limit.
+	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is
+	// [CodeTimeout]; [CodeFull] if there was no room for it; [CodeUnserved] if no worker serves the pool. A feed that is asked
+	// for its capacity has this time, too: [CodeSilent] then ends the stream. Default: no limit.
 	Limit time.Duration
 	// Items: each result includes its item.
 	Items bool
@@ -27,13 +27,14 @@ type StreamOptions struct {
 
 // Result is the outcome of one item of a stream.
 type Result[In, Out any] struct {
-	Index   int64 // of the item in the stream, from 0
-	Ordinal int64 // of the item in the feed; below 0 if it was not accepted
-	Item    In    // if StreamOptions.Items is set
-	Out     Out
-	Dropped bool          // the handler gave no result; Out is empty
-	Queued  time.Duration // how long the item waited for its batch
-	Took    time.Duration // how long its batch ran
+	Index    int64 // of the item in the stream, from 0
+	Ordinal  int64 // of the item in the feed, if it is Numbered
+	Numbered bool  // the feed is known to have accepted the item
+	Item     In    // if StreamOptions.Items is set
+	Out      Out
+	Dropped  bool          // the handler gave no result; Out is empty
+	Queued   time.Duration // how long the item waited for its batch
+	Took     time.Duration // how long its batch ran
 }
 
 // Stream puts the items of a sequence and yields their results, in the order of the items. It is lazy: an item is taken from
@@ -43,15 +44,15 @@ type Result[In, Out any] struct {
 // The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends it at the next item;
 // items that have not been sent are not put any more, those that have been sent keep their places until they are done.
 //
-// The second value is the error of an item: *[ItemError], *[DiscardedError], *[StoredError], *[DecodeError],
-// *[InvalidItemError], *[TooLargeError] or *[TimeoutError] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
+// The second value is the error of an item: [CodeItem], [CodeDiscarded], [CodeStored], [CodeDecode], [CodeInvalidItem], [CodeTooLarge] or
+// [CodeTimeout] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
 func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o StreamOptions) iter.Seq2[Result[In, Out], error] {
 	return func(yield func(Result[In, Out], error) bool) {
 		window := o.Window
 		if window < 1 {
 			var err error
 			if window, err = f.windowWithin(ctx, o.Limit); err != nil {
-				yield(Result[In, Out]{Ordinal: -1}, err)
+				yield(Result[In, Out]{}, err)
 				return
 			}
 		}
@@ -165,7 +166,7 @@ func (s *stream[In]) leave(client *feedclient.Client) {
 }
 
 func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit time.Duration) (Result[In, Out], error) {
-	r := Result[In, Out]{Ordinal: -1}
+	var r Result[In, Out]
 	if fed.list == nil {
 		return r, fed.err
 	}
@@ -176,7 +177,10 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 	if err != nil {
 		return r, f.typed(err, 0)
 	}
-	r.Ordinal, r.Queued, r.Took = outcome.Item, outcome.Queued, outcome.Took
+	r.Queued, r.Took = outcome.Queued, outcome.Took
+	if r.Numbered = outcome.Item >= 0; r.Numbered {
+		r.Ordinal = outcome.Item
+	}
 	if limit > 0 && outcome.Stored {
 		limited, cancel := context.WithDeadline(ctx, fed.deadline(limit))
 		defer cancel()
@@ -188,7 +192,7 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 		return r, err
 	}
 	r.Out, err = decodeOutcome[Out](outcome)
-	if _, ok := errors.AsType[*DroppedError](err); ok {
+	if IsCode(err, CodeDropped) {
 		r.Dropped, err = true, nil
 	}
 	return r, err
@@ -242,7 +246,7 @@ func (f *Feed[In, Out]) yieldAll(s *stream[In], o StreamOptions, yield func(Resu
 // endStream ends a stream that has no more items.
 func (f *Feed[In, Out]) endStream(s *stream[In], index int64, yield func(Result[In, Out], error) bool) {
 	if err := s.ctx.Err(); err != nil {
-		yield(Result[In, Out]{Index: index, Ordinal: -1}, err)
+		yield(Result[In, Out]{Index: index}, err)
 		return
 	}
 	if defect, ok := errors.AsType[*trap.DefectError](<-s.ended); ok {
@@ -252,13 +256,6 @@ func (f *Feed[In, Out]) endStream(s *stream[In], index int64, yield func(Result[
 
 // ofItem reports whether an error concerns one item only.
 func ofItem(err error) bool {
-	var failed *ItemError
-	var discarded *DiscardedError
-	var stored *StoredError
-	var decode *DecodeError
-	var invalid *InvalidItemError
-	var large *TooLargeError
-	var late *TimeoutError
-	return errors.As(err, &failed) || errors.As(err, &discarded) || errors.As(err, &stored) || errors.As(err, &decode) ||
-		errors.As(err, &invalid) || errors.As(err, &large) || errors.As(err, &late)
+	e, ok := errors.AsType[*FeedError](err)
+	return ok && (e.Kind() != "" || e.Code == CodeTimeout)
 }

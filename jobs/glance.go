@@ -198,10 +198,10 @@ func (g *glance) putTogether(report *job.Report) {
 			g.includeHeard(report, leg)
 		case known.gone:
 		case known.at.Before(g.at): // it has not answered this time
-			report.Include(known.Progress)
+			wire.Include(report, known.Progress)
 			noteSilent(report, known.at, leg)
 		default:
-			report.Include(known.Progress)
+			wire.Include(report, known.Progress)
 			note(leg, known.Flying)
 		}
 	}

@@ -169,7 +169,7 @@ func TestFollow_TicksWithoutAnAnswer(t *testing.T) {
 }
 
 // 14.4: a list can be of some states and pools only; its limit counts what it chooses.
-func TestClient_ListWith(t *testing.T) {
+func TestClient_ListFilter(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	page := &workflowservice.ListWorkflowExecutionsResponse{}
@@ -183,7 +183,7 @@ func TestClient_ListWith(t *testing.T) {
 		})
 	}
 	tc.On("ListWorkflow", mock.Anything, mock.Anything).Return(page, nil)
-	jobs, err := c.ListWith(t.Context(), 10, ListFilter{States: []job.State{job.Running}, Pools: []string{"p"}})
+	jobs, err := c.List(t.Context(), 10, &ListFilter{States: []job.State{job.Running}, Pools: []string{"p"}})
 	require.NoError(t, err)
 	var names []string
 	for _, j := range jobs {

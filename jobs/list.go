@@ -56,13 +56,9 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
 
-// List returns the jobs that the namespace knows, the latest first, at most limit of them.
-func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
-	return c.ListWith(ctx, limit, ListFilter{})
-}
-
-// ListWith is List of the jobs that the filter chooses.
-func (c *Client) ListWith(ctx context.Context, limit int, f ListFilter) ([]Listed, error) {
+// List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
+func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
+	f := orZero(filter)
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {

@@ -49,7 +49,7 @@ func TestClient_ListRunning(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	answerList(t, tc, queryOfRunning, map[string][]string{"a": {"clean", "score"}, "b": {"other"}, "c": {"score"}})
-	jobs, err := c.ListWith(t.Context(), 10, ListFilter{Running: true, Pools: []string{"score"}})
+	jobs, err := c.List(t.Context(), 10, &ListFilter{Running: true, Pools: []string{"score"}})
 	require.NoError(t, err)
 	require.Len(t, jobs, 2)
 	require.Equal(t, "a", jobs[0].Name)
@@ -60,7 +60,7 @@ func TestClient_ListRunning(t *testing.T) {
 	require.False(t, jobs[0].Reaches("other"))
 
 	answerList(t, tc, JobsQuery, map[string][]string{"ended": {"p"}})
-	all, err := c.List(t.Context(), 10)
+	all, err := c.List(t.Context(), 10, nil)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 }
@@ -104,7 +104,7 @@ func TestClient_StartNotesAllPools(t *testing.T) {
 	var got client.StartWorkflowOptions
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 		Run(func(args mock.Arguments) { got = args.Get(1).(client.StartWorkflowOptions) }).Return(handle, nil)
-	_, err := c.Start(t.Context(), spec)
+	_, err := c.Start(t.Context(), spec, nil)
 	require.NoError(t, err)
 	require.Equal(t, "clean", got.Memo[wire.MemoPool])
 	require.Equal(t, []string{"clean", "router", "score"}, got.Memo[wire.MemoPools])

@@ -142,7 +142,7 @@ func hopeless(r job.Report) bool { return r.Error != nil && r.Error.Type == job.
 
 // startNext starts the next run of an ended job.
 func (c *Client) startNext(ctx context.Context, spec job.Spec, o StartOptions) (*Run, error) {
-	run, err := c.StartWith(ctx, spec, o)
+	run, err := c.Start(ctx, spec, &o)
 	if _, ok := errors.AsType[*ExistsError](err); ok { // somebody else has started it
 		return nil, &RunningError{Name: spec.Name, State: job.Running}
 	}

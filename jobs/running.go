@@ -42,7 +42,10 @@ type RunningBatch struct {
 }
 
 // HeldTimer is a timer that a handler holds: its scope, and when it expires.
-type HeldTimer = wire.HeldTimer
+type HeldTimer struct {
+	Scope    string    `json:"scope"`
+	Deadline time.Time `json:"deadline"`
+}
 
 // Running returns the batches that workers run now, the oldest first; none if the job does not run. It
 // needs no worker.
@@ -92,11 +95,15 @@ func (r *Run) inHand(desc *workflowservice.DescribeWorkflowExecutionResponse) []
 
 func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
 	hint, beat := lookup.LastHint(a, r.client.converter)
-	return RunningBatch{
+	b := RunningBatch{
 		Job: r.name, Pool: wire.PoolOfQueue(a.GetActivityOptions().GetTaskQueue().GetName()), Since: a.GetLastStartedTime().AsTime(), Beat: beat,
 		First: hint.First, Count: hint.Count, Batch: hint.Batch,
-		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Concurrency: hint.Concurrency, Timers: hint.Timers,
+		Worker: hint.Worker, Slot: hint.Slot, PID: hint.PID, Incarnation: hint.Incarnation, Concurrency: hint.Concurrency,
 	}
+	for _, t := range hint.Timers {
+		b.Timers = append(b.Timers, HeldTimer(t))
+	}
+	return b
 }
 
 // heldUp finds the outage that has the server repeat an activity outside the slots, of the job or of a leg: no workflow sees

@@ -32,7 +32,7 @@ func TestRun_Follow(t *testing.T) {
 	})
 	run, err := o.jobs.Start(t.Context(), job.Spec{
 		Name: "followed", Pool: "pool", Files: &job.Files{Input: o.file("in.txt", "a", "b")}, Output: o.output("out.txt"), BatchItems: 1,
-	})
+	}, nil)
 	require.NoError(t, err)
 	var once sync.Once
 	var last job.Report

@@ -24,7 +24,7 @@ func (c *Client) StopAll(ctx context.Context, pool string, stop job.Stop) ([]*Ru
 	if pool != "" {
 		filter.Pools = []string{pool}
 	}
-	jobs, err := c.ListWith(ctx, math.MaxInt, filter)
+	jobs, err := c.List(ctx, math.MaxInt, &filter)
 	if err != nil {
 		return nil, err
 	}

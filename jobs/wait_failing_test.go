@@ -68,7 +68,7 @@ func TestD10_FailingTask(t *testing.T) {
 				tc.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(desc, nil)
 			}
 			tc.On("WorkflowService").Return(pastOf{events: map[string][]*history.HistoryEvent{"nightly": test.events, "nightly/leg-1": test.events}})
-			got, err := NewClientWith(tc, ClientOptions{Namespace: test.space}).Get("nightly").FailingTask(t.Context())
+			got, err := NewClient(tc, &ClientOptions{Namespace: test.space}).Get("nightly").FailingTask(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, test.want, got)
 			if got != nil && got.Reason != "" {

@@ -65,11 +65,11 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 		return job.Report{}, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
 	defer c.Close()
-	client := jobs.NewClientWith(c, jobs.ClientOptions{Namespace: server.Namespace()})
+	client := jobs.NewClient(c, &jobs.ClientOptions{Namespace: server.Namespace()})
 	if err := r.lookUp(ctx, client); err != nil {
 		return job.Report{}, err
 	}
-	ws, err := r.makeWorkers(c, h)
+	ws, err := r.makeWorkers(client, h)
 	if err != nil {
 		return job.Report{}, err
 	}
@@ -94,13 +94,13 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 // workers are those of a run, one for each pool.
 type workers []*worker.Worker
 
-func (r *run) makeWorkers(c sdkclient.Client, h worker.Handler) (ws workers, err error) {
+func (r *run) makeWorkers(client *jobs.Client, h worker.Handler) (ws workers, err error) {
 	crew, err := r.crew(h)
 	if err != nil {
 		return nil, err
 	}
 	for _, member := range crew {
-		w, err := worker.New(c, member.pool, member.handler, member.options)
+		w, err := worker.New(client, member.pool, member.handler, member.options)
 		if err != nil {
 			ws.close()
 			return nil, err

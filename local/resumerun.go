@@ -32,7 +32,7 @@ const (
 
 // takeOver frees every job of this state from the process that ran it before: this process holds the state's lock, so that process has ended.
 func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *jobs.Client, namespace string) error {
-	listed, err := client.List(ctx, maxTakenOver)
+	listed, err := client.List(ctx, maxTakenOver, nil)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (r *run) startOrContinue(ctx context.Context, client *jobs.Client) (*jobs.R
 			}
 		}
 	}
-	run, err := client.StartWith(ctx, r.spec, options)
+	run, err := client.Start(ctx, r.spec, &options)
 	if err == nil {
 		r.giveStdin(run.ID())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
@@ -42,7 +43,7 @@ func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name s
 	if slices.ContainsFunc([]string{"exec", "serve", "state", "file"}, fs.Changed) {
 		return true
 	}
-	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || job.CheckName("job", name) != nil {
+	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || limits.CheckName("job", name) != nil {
 		return false
 	}
 	state := stateOf(p.path(e.state), name)

@@ -94,18 +94,16 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 
 // waitedMore returns the error of an item with the time that had passed before it was sent.
 func waitedMore(err error, before time.Duration) error {
-	switch e := err.(type) { //nolint:errorlint // one that is wrapped stays as it is
-	case *jobs.SilentError:
-		return &jobs.SilentError{Name: e.Name, Waited: e.Waited + before}
-	case *jobs.TimeoutError:
-		late := *e
-		late.Total += before
-		if e.Queued >= e.Total {
-			late.Queued += before // it was in no other place
-		}
-		return &late
+	e, ok := err.(*jobs.FeedError) //nolint:errorlint // one that is wrapped stays as it is
+	if !ok || e.Code != jobs.CodeSilent && e.Code != jobs.CodeTimeout {
+		return err
 	}
-	return err
+	late := *e
+	late.Waited += before
+	if e.Queued != nil && *e.Queued >= e.Waited {
+		late.Queued = &late.Waited // it was in no other place
+	}
+	return &late
 }
 
 // callSource are the items of a call.
@@ -201,7 +199,7 @@ type callError struct {
 // one prints one outcome. It returns an error that ends the call.
 func (o *outcomes) one(r jobs.Result[json.RawMessage, json.RawMessage], err error) error {
 	outcome := callOutcome{Index: r.Index, Result: r.Out, Dropped: r.Dropped}
-	if r.Ordinal >= 0 {
+	if r.Numbered {
 		outcome.Item = &r.Ordinal
 	}
 	o.some = o.some || err == nil
@@ -263,24 +261,26 @@ func (c callOutcome) describe() string {
 
 // failureOf returns the error of an item; nil: it is not one item's.
 func failureOf(err error) *callError {
-	var failed *jobs.ItemError
-	var invalid *jobs.InvalidItemError
-	said := func(kind string) *callError { return &callError{Kind: kind, Message: err.Error()} }
-	switch {
-	case errors.As(err, &failed):
-		return &callError{Kind: failed.Kind, Type: cmp.Or(failed.Err.Type, "Error"), Message: failed.Err.Message, Stack: failed.Err.Stack}
-	case wraps[*jobs.DiscardedError](err):
-		return said("discarded")
-	case wraps[*jobs.StoredError](err):
-		return said("stored")
-	case wraps[*jobs.DecodeError](err):
-		return said("error")
-	case errors.As(err, &invalid):
-		return &callError{Kind: job.KindInvalid, Message: fmt.Sprintf("the item cannot be sent: %v", rootCause(invalid.Err))}
-	case wraps[*jobs.TooLargeError](err):
-		return said(job.KindInvalid)
-	case wraps[*jobs.TimeoutError](err):
-		return said(kindTimeout)
+	e, ok := errors.AsType[*jobs.FeedError](err)
+	if !ok {
+		return nil
 	}
-	return nil
+	failure := &callError{Kind: e.Kind(), Message: err.Error()}
+	switch e.Code {
+	case jobs.CodeItem:
+		cause := e.Failure.Error
+		failure.Type, failure.Message, failure.Stack = cmp.Or(cause.Type, "Error"), cause.Message, cause.Stack
+	case jobs.CodeDecode:
+		failure.Kind = job.KindError
+	case jobs.CodeInvalidItem:
+		failure.Kind, failure.Message = job.KindInvalid, fmt.Sprintf("the item cannot be sent: %v", rootCause(e.Err))
+	case jobs.CodeTooLarge:
+		failure.Kind = job.KindInvalid
+	case jobs.CodeTimeout:
+		failure.Kind = kindTimeout
+	}
+	if failure.Kind == "" {
+		return nil
+	}
+	return failure
 }

@@ -75,7 +75,11 @@ func (a *callers) note(f fate, list []string, err error) {
 		a.fates[item] = f
 	}
 	if err != nil {
-		a.kinds[fmt.Sprintf("%T", err)]++
+		kind := fmt.Sprintf("%T", err)
+		if e, ok := errors.AsType[*jobs.FeedError](err); ok {
+			kind = string(e.Code)
+		}
+		a.kinds[kind]++
 	}
 }
 
@@ -87,7 +91,7 @@ func (a *callers) put(ctx context.Context, feed *jobs.Feed[string, string]) {
 		case err == nil:
 			a.note(done, list, nil)
 			continue
-		case errors.As(err, new(*jobs.UncertainError)), errors.As(err, new(*jobs.TimeoutError)):
+		case jobs.IsCode(err, jobs.CodeUncertain, jobs.CodeTimeout):
 			a.note(unknown, list, err)
 		default:
 			a.note(refused, list, err)
@@ -102,16 +106,14 @@ func (a *callers) call(ctx context.Context, feed *jobs.Feed[string, string]) {
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 		result, err := feed.Call(limited, list[0])
 		cancel()
-		var full *jobs.FullError
-		var stored *jobs.StoredError
-		var late *jobs.TimeoutError
+		late, _ := errors.AsType[*jobs.FeedError](err)
 		switch {
 		case err == nil:
 			assert.Equal(a.c.t, list[0], result)
 			a.note(done, list, nil)
-		case errors.As(err, &full):
+		case jobs.IsCode(err, jobs.CodeFull):
 			a.note(refused, list, err)
-		case errors.As(err, &stored), errors.As(err, &late) && late.Accepted:
+		case jobs.IsCode(err, jobs.CodeStored), late != nil && late.Code == jobs.CodeTimeout && late.Accepted:
 			a.note(done, list, err)
 		default:
 			a.requireTyped(err)
@@ -122,8 +124,7 @@ func (a *callers) call(ctx context.Context, feed *jobs.Feed[string, string]) {
 }
 
 func (a *callers) requireTyped(err error) {
-	typed := errors.As(err, new(*jobs.TimeoutError)) || errors.As(err, new(*jobs.UncertainError)) || errors.As(err, new(*jobs.StoppedError)) ||
-		errors.As(err, new(*jobs.UnservedError))
+	typed := jobs.IsCode(err, jobs.CodeTimeout, jobs.CodeUncertain, jobs.CodeStopped, jobs.CodeUnserved)
 	assert.True(a.c.t, typed, "%T: %v", err, err)
 }
 

@@ -2,7 +2,6 @@ package starter_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,7 +34,7 @@ func (c *chaos) feed() *jobs.Feed[string, string] {
 		server, err = client.Dial(client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 		return err == nil
 	})
-	feed := jobs.NewFeed[string, string](jobs.NewClient(server), "nightly", jobs.FeedOptions{})
+	feed := jobs.NewFeed[string, string](jobs.NewClient(server, nil), "nightly", jobs.FeedOptions{})
 	c.t.Cleanup(func() {
 		feed.Release()
 		server.Close()
@@ -66,11 +65,10 @@ func (f *feeders) put(ctx context.Context, feed *jobs.Feed[string, string]) {
 	for list := f.take(); len(list) > 0; list = f.take() {
 		for {
 			err := feed.PutWait(ctx, time.Minute, list...)
-			var uncertain *jobs.UncertainError
 			if err == nil {
 				break
 			}
-			if !assert.NoError(f.c.t, ctx.Err()) || !assert.False(f.c.t, errors.As(err, &uncertain), "%v", err) {
+			if !assert.NoError(f.c.t, ctx.Err()) || !assert.False(f.c.t, jobs.IsCode(err, jobs.CodeUncertain), "%v", err) {
 				return
 			}
 			time.Sleep(50 * time.Millisecond) // it is stopped, or nobody serves it: somebody changes that

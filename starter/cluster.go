@@ -39,7 +39,7 @@ func (c *connection) withClientSoon(ctx context.Context, p *Program, limit waitL
 		return unlessOver(dialling, err)
 	}
 	defer temporal.Close()
-	client := jobs.NewClientWith(temporal, jobs.ClientOptions{DataConverter: c.converter(), Namespace: c.namespaceOf})
+	client := c.clientOf(temporal)
 	return unlessOver(ctx, p.unanswered(ctx, client, fn(ctx, client)))
 }
 

@@ -96,7 +96,7 @@ func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []stri
 // known lists something of each job on the server that the command's flags name; nothing if no server answers.
 func (p *Program) known(cmd *cobra.Command, of func(jobs.Listed) string) (names []string) {
 	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
-		listed, err := client.List(ctx, maxListed)
+		listed, err := client.List(ctx, maxListed, nil)
 		for _, j := range listed {
 			names = append(names, of(j))
 		}

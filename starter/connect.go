@@ -21,7 +21,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
-	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 )
 
@@ -115,12 +114,13 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 	return options, nil
 }
 
-// converter is the data converter that the client was made with.
-func (c *connection) converter() converter.DataConverter {
-	if c.codec == nil {
-		return nil // the SDK's default
+// clientOf returns a client of jobs that uses a Temporal client which was made with these options.
+func (c *connection) clientOf(temporal sdkclient.Client) *jobs.Client {
+	options := &jobs.ClientOptions{Namespace: c.namespaceOf}
+	if c.codec != nil {
+		options.DataConverter = c.codec.DataConverter()
 	}
-	return c.codec.DataConverter()
+	return jobs.NewClient(temporal, options)
 }
 
 // codecKeys is the file of the keys that encrypt what is sent to Temporal.

@@ -169,7 +169,7 @@ func TestCluster_NoCleanStop(t *testing.T) {
 	} {
 		b.write("job.yaml", "input: in.txt\npool: nobody\noutput: out.txt\n"+c.line)
 		b.stint(append([]string{"start", "-f", "job.yaml", "--name", c.name}, c.flags...)...).exits(starter.ExitOK)
-		spec, err := jobs.NewClient(b.dial(server.Address())).Spec(t.Context(), c.name)
+		spec, err := jobs.NewClient(b.dial(server.Address()), nil).Spec(t.Context(), c.name)
 		require.NoError(t, err)
 		require.Equal(t, c.want, spec.CleanStop, c.name)
 	}

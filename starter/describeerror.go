@@ -72,26 +72,28 @@ func inFlags(err error) string {
 		return fmt.Sprintf("there is no schedule named %q: 'stint schedule list' shows all schedules", e.Name)
 	case *jobs.StillRunningError:
 		return fmt.Sprintf("schedule %s starts nothing while %s runs: wait for that run, or stop it with 'stint stop %s'", e.Name, e.Run, e.Run)
+	case *jobs.FeedError:
+		return feedInFlags(e)
 	}
-	return feedInFlags(err)
+	return ""
 }
 
 // feedInFlags is inFlags for the errors of feeds.
-func feedInFlags(err error) string {
-	switch e := err.(type) {
-	case *jobs.FullError:
+func feedInFlags(e *jobs.FeedError) string {
+	switch e.Code {
+	case jobs.CodeFull:
 		return e.Error() + ": put the items again later, or wait for room with --wait"
-	case *jobs.ClosedError:
-		return fmt.Sprintf("feed %s has been closed: it takes no more items; 'stint start --feed' starts another one", e.Name)
-	case *jobs.StoppedError:
+	case jobs.CodeClosed:
+		return fmt.Sprintf("feed %s has been closed: it takes no more items; 'stint start --feed' starts another one", e.Feed)
+	case jobs.CodeStopped:
 		if e.State == job.Stopping {
-			return fmt.Sprintf("feed %s is stopping: 'stint resume %s' continues it once it has stopped", e.Name, e.Name)
+			return fmt.Sprintf("feed %s is stopping: 'stint resume %s' continues it once it has stopped", e.Feed, e.Feed)
 		}
-		return fmt.Sprintf("feed %s has been stopped: 'stint resume %s' continues it", e.Name, e.Name)
-	case *jobs.NotFeedError:
-		return fmt.Sprintf("job %s is not a feed, it takes no items: 'stint start --feed' starts one", e.Name)
-	case *jobs.UnservedError:
-		return fmt.Sprintf("feed %s takes no items until a worker serves its pool", e.Name)
+		return fmt.Sprintf("feed %s has been stopped: 'stint resume %s' continues it", e.Feed, e.Feed)
+	case jobs.CodeNotFeed:
+		return fmt.Sprintf("job %s is not a feed, it takes no items: 'stint start --feed' starts one", e.Feed)
+	case jobs.CodeUnserved:
+		return fmt.Sprintf("feed %s takes no items until a worker serves its pool", e.Feed)
 	}
 	return ""
 }

@@ -36,12 +36,12 @@ func TestDescribeError(t *testing.T) {
 		"--on-error drop":                  &jobs.NothingFailedError{Name: "nightly", Dropped: true},
 		"'stint schedule delete nightly'":  &jobs.ScheduleExistsError{Name: "nightly"},
 		"'stint schedule list' shows":      &jobs.ScheduleNotFoundError{Name: "nightly"},
-		"wait for room with --wait":        &jobs.FullError{Name: "risk"},
-		"'stint start --feed' starts an":   &jobs.ClosedError{Name: "risk"},
-		"'stint resume risk' continues it": &jobs.StoppedError{Name: "risk", State: job.Stopped},
-		"continues it once it has stopped": &jobs.StoppedError{Name: "risk", State: job.Stopping},
-		"takes no items: 'stint start":     &jobs.NotFeedError{Name: "risk"},
-		"until a worker serves its pool":   &jobs.UnservedError{Name: "risk"},
+		"wait for room with --wait":        &jobs.FeedError{Code: jobs.CodeFull, Feed: "risk"},
+		"'stint start --feed' starts an":   &jobs.FeedError{Code: jobs.CodeClosed, Feed: "risk"},
+		"'stint resume risk' continues it": &jobs.FeedError{Code: jobs.CodeStopped, Feed: "risk", State: job.Stopped},
+		"continues it once it has stopped": &jobs.FeedError{Code: jobs.CodeStopped, Feed: "risk", State: job.Stopping},
+		"takes no items: 'stint start":     &jobs.FeedError{Code: jobs.CodeNotFeed, Feed: "risk"},
+		"until a worker serves its pool":   &jobs.FeedError{Code: jobs.CodeUnserved, Feed: "risk"},
 		"'stint stop nightly-1'":           &jobs.StillRunningError{Name: "nightly", Run: "nightly-1"},
 	} {
 		require.NotContains(t, err.Error(), "stint ", "package job speaks to Go programs")

@@ -54,7 +54,7 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 			return unlessOver(limited, err)
 		}
 		if listed.Source != job.SourceFeed {
-			return &jobs.NotFeedError{Name: name}
+			return &jobs.FeedError{Code: jobs.CodeNotFeed, Feed: name}
 		}
 		results := feedstore.New(feedstore.Options{})
 		defer results.Close()
@@ -63,7 +63,7 @@ func (o *feedCommand) withFeed(ctx context.Context, p *Program, name string, lim
 		defer feed.Release()
 		err = fn(ctx, feed, listed)
 		switch {
-		case wraps[*jobs.UnservedError](err):
+		case jobs.IsCode(err, jobs.CodeUnserved):
 			fmt.Fprintln(p.Stderr, p.unserved(listed.Pool))
 		case wraps[*jobs.FailedError](err):
 			err = fmt.Errorf("%w: '%s resume %s' continues it", err, p.name(), name)

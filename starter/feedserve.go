@@ -108,7 +108,7 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer c.Close()
-	client := jobs.NewClientWith(c, jobs.ClientOptions{DataConverter: o.connection.converter(), Namespace: o.connection.namespaceOf})
+	client := o.connection.clientOf(c)
 	var feed jobs.FeedOptions
 	if len(roots) > 0 {
 		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})

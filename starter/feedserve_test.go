@@ -39,7 +39,7 @@ func (b *box) gateway(args ...string) *doors {
 	c.says("gateway: ")
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	b.t.Cleanup(client.CloseIdleConnections)
-	return &doors{b, c, jobs.NewClient(b.dial(server.Address())), gatewayURL.FindStringSubmatch(c.stderr.String())[1], client, ""}
+	return &doors{b, c, jobs.NewClient(b.dial(server.Address()), nil), gatewayURL.FindStringSubmatch(c.stderr.String())[1], client, ""}
 }
 
 // feed starts a feed.
@@ -49,7 +49,7 @@ func (d *doors) feed(name, pool string, change func(*job.Spec)) *jobs.Run {
 	if change != nil {
 		change(&spec)
 	}
-	run, err := d.jobs.Start(d.t.Context(), spec)
+	run, err := d.jobs.Start(d.t.Context(), spec, nil)
 	require.NoError(d.t, err)
 	return run
 }
@@ -86,7 +86,7 @@ func (d *doors) refuses(status int, kind, path, media, body string) {
 }
 
 // state is the feed's.
-func (d *doors) state(name string) (state jobs.FeedState) {
+func (d *doors) state(name string) (state job.FeedState) {
 	d.t.Helper()
 	status, text, _ := d.ask("/v1/feeds/"+name, "", "")
 	require.Equal(d.t, http.StatusOK, status, text)

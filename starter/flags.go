@@ -39,46 +39,44 @@ type rateFlag job.Rate
 func (r *rateFlag) String() string { return job.Rate(*r).String() }
 func (r *rateFlag) Type() string   { return "RATE" }
 func (r *rateFlag) Set(text string) error {
-	rate, err := job.ParseRate(text)
-	*r = rateFlag(rate)
-	return err
+	return (*job.Rate)(r).Set(text)
 }
 
 // windowFlag is a number of batches, or auto.
 type windowFlag int
 
-func (w *windowFlag) String() string { return job.DescribeWindow(int(*w), 0) }
+func (w *windowFlag) String() string { return limits.DescribeWindow(int(*w), 0) }
 func (w *windowFlag) Type() string   { return "N|auto" }
 func (w *windowFlag) Set(text string) error {
-	n, err := job.ParseWindow(text)
+	n, err := limits.ParseWindow(text)
 	*w = windowFlag(n)
 	return err
 }
 
 // concurrencyFlag is a number of calls at once, or auto. The worker checks its range.
-type concurrencyFlag int
+type concurrencyFlag worker.Options
 
 const autoConcurrency = "auto"
 
 func (c *concurrencyFlag) String() string {
-	if *c == worker.AutoConcurrency {
+	if c.AutoConcurrency {
 		return autoConcurrency
 	}
-	return strconv.Itoa(int(*c))
+	return strconv.Itoa(c.Concurrency)
 }
 
 func (c *concurrencyFlag) Type() string { return "N|auto" }
 
 func (c *concurrencyFlag) Set(text string) error {
-	if text == autoConcurrency {
-		*c = worker.AutoConcurrency
+	c.Concurrency, c.AutoConcurrency = 0, text == autoConcurrency
+	if c.AutoConcurrency {
 		return nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
 		return errors.New("use 1 to 1000, or auto")
 	}
-	*c = concurrencyFlag(n)
+	c.Concurrency = n
 	return nil
 }
 

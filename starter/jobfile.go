@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"go.yaml.in/yaml/v3"
 )
@@ -246,7 +247,7 @@ func nodeWindow(node *yaml.Node) (int, error) {
 	if err := nodeText(node, &text); err != nil {
 		return 0, err
 	}
-	n, err := job.ParseWindow(text)
+	n, err := limits.ParseWindow(text)
 	if err != nil {
 		return 0, fmt.Errorf("line %d: stages: %w", node.Line, err)
 	}

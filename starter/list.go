@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -43,7 +44,7 @@ A job is stuck if its coordination fails again and again, as it does with worker
 				return err
 			}
 			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
-				listed, err := client.ListWith(ctx, maxListed, filter)
+				listed, err := client.List(ctx, maxListed, &filter)
 				if err != nil {
 					return err
 				}
@@ -73,7 +74,7 @@ func (o *listCommand) filter() (f jobs.ListFilter, err error) {
 		f.States = append(f.States, job.State(s))
 	}
 	for _, pool := range o.pools {
-		if err := job.CheckName("pool", pool); err != nil {
+		if err := limits.CheckName("pool", pool); err != nil {
 			return f, usageError("%w", err)
 		}
 	}

@@ -153,7 +153,7 @@ func (s *site) serve() {
 	s.server = s.cluster()
 	_, s.address, _ = strings.Cut(s.env[len(s.env)-1], "=")
 	s.temporal = s.dial(s.address)
-	s.jobs = jobs.NewClient(s.temporal)
+	s.jobs = jobs.NewClient(s.temporal, nil)
 	s.t.Cleanup(func() { // also this command ends, whoever still asks it
 		s.server.signal(syscall.SIGCONT)
 		s.server.signal(syscall.SIGTERM)
@@ -239,7 +239,7 @@ func (s *site) makeJobs() {
 func (s *site) started(spec job.Spec) *jobs.Run {
 	s.t.Helper()
 	spec.Pool = "p"
-	run, err := s.jobs.Start(s.t.Context(), spec)
+	run, err := s.jobs.Start(s.t.Context(), spec, nil)
 	require.NoError(s.t, err)
 	if s.worker != nil {
 		eventually(s.t, "a report of "+spec.Name, func() bool {

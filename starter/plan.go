@@ -226,7 +226,7 @@ func (t *trial) sample(p *Program, setup predict.Setup) (parallel int, err error
 	t.samplers = map[string]*predict.Sampler{}
 	for name, pool := range t.pools {
 		w := &pool.Options
-		if w.Concurrency == worker.AutoConcurrency {
+		if w.AutoConcurrency {
 			return 0, usageError("trying a sample with an automatic concurrency: " +
 				"a sample is too small to find one, so use a number")
 		}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -72,7 +73,7 @@ func printSettings(out io.Writer, s job.Settings) error {
 func settingRows(s job.Settings) [][2]string {
 	var rows [][2]string
 	if s.Window != nil {
-		rows = append(rows, [2]string{"window", job.DescribeWindow(*s.Window, 0)})
+		rows = append(rows, [2]string{"window", limits.DescribeWindow(*s.Window, 0)})
 	}
 	if s.BatchItems != nil {
 		value := fmt.Sprint(*s.BatchItems)
@@ -92,7 +93,7 @@ func settingRows(s job.Settings) [][2]string {
 		rows = append(rows, [2]string{"rate", s.Rate.String()})
 	}
 	for _, stage := range slices.Sorted(maps.Keys(s.Windows)) {
-		rows = append(rows, [2]string{stage + ".window", job.DescribeWindow(s.Windows[stage], 0)})
+		rows = append(rows, [2]string{stage + ".window", limits.DescribeWindow(s.Windows[stage], 0)})
 	}
 	return rows
 }

@@ -53,7 +53,7 @@ func TestSilent(t *testing.T) {
 			tc.On("DescribeTaskQueue", mock.Anything, wire.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
 			tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
 			p := &Program{Options: Options{Name: "stint"}}
-			hint, served := p.silent(t.Context(), jobs.NewClient(tc), "risk")
+			hint, served := p.silent(t.Context(), jobs.NewClient(tc, nil), "risk")
 			require.Equal(t, test.served, served)
 			require.Contains(t, hint, test.says)
 			if served {
@@ -61,7 +61,7 @@ func TestSilent(t *testing.T) {
 			}
 			var out bytes.Buffer
 			show := newProgress(&out, false, false)
-			noteUnserved(t.Context(), p, jobs.NewClient(tc), "risk", show)
+			noteUnserved(t.Context(), p, jobs.NewClient(tc, nil), "risk", show)
 			require.Equal(t, !served, bytes.Contains(out.Bytes(), []byte("no worker serves")), out.String())
 			waits := show.line(job.Report{State: job.Running})
 			require.Equal(t, !served, strings.Contains(waits, ", no worker serves risk, "), "each line says what the job waits for: %s", waits)
@@ -82,7 +82,7 @@ func neverDone(mended *atomic.Bool) *jobs.Run {
 		return desc
 	}
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(attempt, nil)
-	return jobs.NewClient(tc).Get("nightly")
+	return jobs.NewClient(tc, nil).Get("nightly")
 }
 
 // D10: who waits for a stop gives up, and says why, once a workflow task of the job has failed for a while; not if it is mended meanwhile.

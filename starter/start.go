@@ -101,7 +101,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	ctx, cancel := o.limit.limit(ctx)
 	defer cancel()
 	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
-		run, err := client.StartWith(ctx, spec, jobs.StartOptions{Fresh: o.job.fresh})
+		run, err := client.Start(ctx, spec, &jobs.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err
 		}

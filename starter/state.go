@@ -126,7 +126,7 @@ func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo
 		return false, fmt.Errorf("asking the server at %s for the job: %w: %w", holder.Address, errSilent, err)
 	}
 	defer c.Close()
-	listed, err := jobs.NewClient(c).Get(r.spec.Name).Listed(ctx)
+	listed, err := jobs.NewClient(c, nil).Get(r.spec.Name).Listed(ctx)
 	if wraps[*jobs.NotFoundError](err) {
 		return false, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -94,7 +95,7 @@ func printHow(row rows, r job.Report) {
 	row("limits", "grace %v, expiry %v, %s", r.Grace, r.Expiry, text.Count(r.Attempts, "attempt"))
 	for _, s := range settingRows(r.Settings) {
 		if s[0] == "window" {
-			s[1] = job.DescribeWindow(*r.Settings.Window, r.Window)
+			s[1] = limits.DescribeWindow(*r.Settings.Window, r.Window)
 		}
 		row(s[0], "%s", s[1])
 	}

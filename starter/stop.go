@@ -189,7 +189,7 @@ func (o *stopOptions) end(ctx context.Context, p *Program, client *jobs.Client, 
 		if o.pool != "" {
 			filter.Pools = []string{o.pool}
 		}
-		listed, err := client.ListWith(ctx, math.MaxInt, filter)
+		listed, err := client.List(ctx, math.MaxInt, &filter)
 		if err != nil {
 			return err
 		}

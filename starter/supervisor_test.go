@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -81,7 +82,7 @@ func serveAs(name string) int {
 	if mark := os.Getenv(childMark); mark != "" {
 		options.Env = []string{mark}
 	}
-	w, err := worker.New(c, "p", handlers[name](os.Getenv(argument)), options)
+	w, err := worker.New(jobs.NewClient(c, nil), "p", handlers[name](os.Getenv(argument)), options)
 	if err != nil {
 		log.Error("making the worker", "error", err)
 		return 1

@@ -80,11 +80,11 @@ func TestUnanswered_KeepsTheExitCode(t *testing.T) {
 func TestCall_SaysTheWholeWait(t *testing.T) {
 	t.Parallel()
 	const before = 300 * time.Millisecond
-	err := waitedMore(&jobs.SilentError{Name: "f", Waited: 700 * time.Millisecond}, before)
+	err := waitedMore(&jobs.FeedError{Code: jobs.CodeSilent, Feed: "f", Waited: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "feed f has not answered within 1s")
-	err = waitedMore(&jobs.TimeoutError{Accepted: true, Queued: 700 * time.Millisecond, Total: 700 * time.Millisecond}, before)
+	err = waitedMore(&jobs.FeedError{Code: jobs.CodeTimeout, Accepted: true, Queued: new(700 * time.Millisecond), Waited: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "no outcome within 1s, all of that in the queue")
-	err = waitedMore(&jobs.TimeoutError{Accepted: true, Queued: time.Millisecond, Total: 700 * time.Millisecond}, before)
+	err = waitedMore(&jobs.FeedError{Code: jobs.CodeTimeout, Accepted: true, Queued: new(time.Millisecond), Waited: 700 * time.Millisecond}, before)
 	require.EqualError(t, err, "no outcome within 1s, 1ms of that in the queue")
 	require.NoError(t, waitedMore(nil, before))
 }

@@ -59,7 +59,7 @@ func TestCluster_SecondWorkerWidensTheWindow(t *testing.T) {
 	eventually(t, "the window of two workers", func() bool { return inFlight(t, c, "going") == 4*slots })
 	require.Equal(t, 4*slots, window())
 	b.write("hold", "") // from now on no slot is between two calls
-	run := jobs.NewClient(c).Get("going")
+	run := jobs.NewClient(c, nil).Get("going")
 	eventually(t, "both workers to be busy", func() bool {
 		running, err := run.Running(t.Context())
 		require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -63,7 +63,7 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	if o.pool == "" {
 		return usageError("no pool given: use --pool NAME")
 	}
-	if err := job.CheckName("pool", o.pool); err != nil {
+	if err := limits.CheckName("pool", o.pool); err != nil {
 		return usageError("%w", err)
 	}
 	if len(o.worker.options.Allow) == 0 {
@@ -79,9 +79,9 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 	}
 	defer c.Close()
 	options := o.worker.options
-	options.Logger, options.DataConverter = newWorkerLogger(p.Stderr), o.connection.converter()
+	options.Logger = newWorkerLogger(p.Stderr)
 	options.Protect = append(slices.Clone(options.Protect), devserver.StateDir(p.path(defaultState)))
-	w, err := worker.New(c, o.pool, handler, options)
+	w, err := worker.New(o.connection.clientOf(c), o.pool, handler, options)
 	if err != nil {
 		return usageError("%w", err)
 	}

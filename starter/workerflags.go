@@ -35,12 +35,12 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
 	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
 	w.Concurrency = cmp.Or(w.Concurrency, 1)
-	fs.Var((*concurrencyFlag)(&w.Concurrency), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")
+	fs.Var((*concurrencyFlag)(w), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")
 	fs.IntVar(&w.CallItems, "call-items", max(0, w.CallItems), "most items of a call; 0: items one by one (default: the worker chooses)")
 	fs.Lookup("call-items").DefValue = zeroDefault
 	fs.Int64Var(&w.Seed, "seed", w.Seed, "STINT_SEED of a slot is this plus the slot's number")
 	fs.StringVar(&o.cpus, "cpus", "", "`CPUS` that the slots' processes may run on: 0-3,6 for all slots, or 0;1;2-3 slot by slot (default: all)")
-	fs.IntVar(&w.Restarts, "restarts", givenRestarts(w.Restarts), "how often in a row a slot's process may be replaced")
+	fs.IntVar(&w.Restarts, "restarts", givenRestarts(w), "how often in a row a slot's process may be replaced")
 	fs.DurationVar(&w.Ready, "ready", cmp.Or(w.Ready, time.Minute), "how long a slot's process may take until it is ready")
 	fs.StringArrayVar(&w.Env, "env", w.Env, "`NAME=VALUE`, or NAME to pass on, for the command's environment, which has little more than PATH and HOME otherwise; repeatable")
 	fs.StringArrayVar(&o.hooks, "hook", nil, "`NAME=COMMAND` that jobs can name as --init, --shutdown or --cleanup; repeatable")
@@ -54,11 +54,11 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 }
 
 // givenRestarts is the default of --restarts.
-func givenRestarts(restarts int) int {
-	if restarts == worker.NoRestarts {
+func givenRestarts(w *worker.Options) int {
+	if w.NoRestarts {
 		return 0
 	}
-	return cmp.Or(restarts, 10)
+	return cmp.Or(w.Restarts, 10)
 }
 
 // zeros translates zeros of flags, which the worker would replace by the default.
@@ -79,15 +79,10 @@ func (o *workerOptions) zeros() error {
 	if w.Restarts < 0 {
 		return usageError("restarts %d: use 0 or more", w.Restarts)
 	}
-	switch {
-	case !o.flags.Changed("call-items"):
-		w.CallItems = o.given.CallItems
-	case w.CallItems == 0:
-		w.CallItems = worker.OneItem
+	if o.flags.Changed("call-items") {
+		w.OneItem = w.CallItems == 0
 	}
-	if w.Restarts == 0 {
-		w.Restarts = worker.NoRestarts
-	}
+	w.NoRestarts = w.Restarts == 0
 	return nil
 }
 

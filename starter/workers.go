@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
 
@@ -53,7 +53,7 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
 
 func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Client) error {
 	for _, pool := range o.pools {
-		if err := job.CheckName("pool", pool); err != nil {
+		if err := limits.CheckName("pool", pool); err != nil {
 			return usageError("%w", err)
 		}
 	}
@@ -77,7 +77,7 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Clien
 
 func (o *workersCommand) ask(ctx context.Context, client *jobs.Client) (workersReport, []string, error) {
 	report := workersReport{Workers: []jobs.PoolWorker{}, Running: []jobs.RunningBatch{}}
-	listed, err := client.ListWith(ctx, maxListed, jobs.ListFilter{Running: true, Pools: o.pools})
+	listed, err := client.List(ctx, maxListed, &jobs.ListFilter{Running: true, Pools: o.pools})
 	if err != nil {
 		return report, nil, err
 	}

@@ -138,7 +138,7 @@ func TestEach_AbandonedTooOften(t *testing.T) {
 func TestEach_HangsAcrossAStop(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {
-		f.options.Restarts, f.limits.Timeout, f.grace = NoRestarts, time.Hour, time.Second
+		f.options.NoRestarts, f.limits.Timeout, f.grace = true, time.Hour, time.Second
 		release := make(chan struct{})
 		defer close(release)
 		begun := make(chan struct{}, 10)
@@ -160,8 +160,8 @@ func TestEach_HangsAcrossAStop(t *testing.T) {
 			require.EqualValues(t, 1, next.Entry.OK)
 			<-begun
 		}
-		require.Empty(t, f.happened(SlotOut))
-		require.Len(t, f.happened(CallLeft), 3)
+		require.Empty(t, f.happened(slotOut))
+		require.Len(t, f.happened(callLeft), 3)
 	})
 }
 
@@ -210,7 +210,7 @@ func TestEach_AbandonedNowAndThen(t *testing.T) {
 		o := f.run(abandonments(release, &later), "in.txt", strings.Repeat("hang\na\n", 5))
 		require.Equal(t, strings.Repeat("\"a\"\n", 5), o.output)
 		require.Len(t, o.failures, 5)
-		require.Empty(t, f.happened(SlotOut))
+		require.Empty(t, f.happened(slotOut))
 	})
 }
 

@@ -22,7 +22,7 @@ type autoRoster struct {
 
 func newAutoRoster(t *testing.T) *autoRoster {
 	t.Helper()
-	r := &autoRoster{roster: newRoster("worker-1", Options{Slots: 1, Concurrency: AutoConcurrency}.withDefaults(), func(SlotEvent) {}), now: time.Now()}
+	r := &autoRoster{roster: newRoster("worker-1", Options{Slots: 1, Concurrency: autoConcurrency}.withDefaults(), func(slotEvent) {}), now: time.Now()}
 	require.NotNil(t, r.tuner)
 	r.tuner = tuning.New(1, func() time.Time { return r.now })
 	r.calls = r.observed(calls.Unobserved{})
@@ -100,7 +100,7 @@ func TestAuto_B9_SlowsDown(t *testing.T) {
 	t.Parallel()
 	const most, items = 20, 1500
 	f := setup(t)
-	f.options.Slots, f.options.Concurrency, f.batch = 1, AutoConcurrency, 500
+	f.options.Slots, f.options.Concurrency, f.batch = 1, autoConcurrency, 500
 	var atOnce, peak, refused atomic.Int64
 	f.serve(Each(func(_ context.Context, n int) (int, error) {
 		now := atOnce.Add(1)
@@ -131,7 +131,7 @@ func TestAuto_B9_SlowsDown(t *testing.T) {
 func TestAuto_B9_Options(t *testing.T) {
 	t.Parallel()
 	h := Each(func(_ context.Context, n int) (int, error) { return n, nil })
-	require.NoError(t, h.Check(Options{Concurrency: AutoConcurrency}))
+	require.NoError(t, h.Check(Options{AutoConcurrency: true}))
 	require.ErrorContains(t, h.Check(Options{Concurrency: -2}), "Concurrency -2: use 1 to 1000")
 }
 
@@ -173,7 +173,7 @@ func TestAuto_B9_AsOneByOne(t *testing.T) {
 		}
 		for name, h := range map[string]Handler{"each": Each(one), "batch": Batch(many)} {
 			outcomes := map[int]outcome{}
-			for _, concurrency := range []int{1, AutoConcurrency} {
+			for _, concurrency := range []int{1, autoConcurrency} {
 				f := setup(t)
 				f.options.Slots, f.options.Concurrency, f.options.CallItems, f.batch = 2, concurrency, 20, max(batch, int64(items/500))
 				f.serve(h)
@@ -183,7 +183,7 @@ func TestAuto_B9_AsOneByOne(t *testing.T) {
 				}
 				outcomes[concurrency] = o
 			}
-			a, b := outcomes[1], outcomes[AutoConcurrency]
+			a, b := outcomes[1], outcomes[autoConcurrency]
 			require.Equal(t, a.output, b.output, "%s, %d items", name, items)
 			require.Equal(t, a.failures, b.failures, "%s, %d items", name, items)
 			require.Equal(t, a.totals.Dropped, b.totals.Dropped)

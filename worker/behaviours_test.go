@@ -21,7 +21,7 @@ import (
 func showsCallSizes(t *testing.T, k kind) {
 	for size, calls := range map[int][]int{
 		0:       nil,
-		OneItem: slices.Repeat([]int{1}, 25),
+		oneItem: slices.Repeat([]int{1}, 25),
 		1:       slices.Repeat([]int{1}, 25),
 		7:       {7, 7, 7, 4},
 		10:      {10, 10, 5},
@@ -34,7 +34,7 @@ func showsCallSizes(t *testing.T, k kind) {
 			tr.start()
 			tr.showSizes(calls)
 			tr.showWhole()
-			require.Empty(t, tr.happened(SlotReplaced))
+			require.Empty(t, tr.happened(slotReplaced))
 		})
 	}
 }
@@ -84,7 +84,7 @@ func (tr *trial) showWhole() {
 
 // sizeSeen is the size of its call that an item sees, if the call has n items.
 func (tr *trial) sizeSeen(n int) int {
-	if tr.kind.alone || tr.options.CallItems == OneItem {
+	if tr.kind.alone || tr.options.CallItems == oneItem {
 		return tr.kind.size
 	}
 	return n
@@ -184,7 +184,7 @@ func showsWholeCalls(tr *trial) {
 	require.Equal(t, "Whole", failure.Error.Type)
 	require.Equal(t, "no room on the card", failure.Error.Message)
 	tr.requireNarrowed(9, failure)
-	require.Empty(t, tr.happened(SlotReplaced))
+	require.Empty(t, tr.happened(slotReplaced))
 }
 
 // B7, B10: an item's error keeps its type, message and stack; the calls are counted as ever.
@@ -204,7 +204,7 @@ func showsErrors(tr *trial) {
 	require.Equal(t, 1, failure.Attempts)
 	require.Zero(t, o.totals.Retries)
 	tr.requireCalls(o, 25)
-	require.Empty(t, tr.happened(SlotReplaced))
+	require.Empty(t, tr.happened(slotReplaced))
 }
 
 // An item with its own error is tried as often as the options say, the others once.
@@ -273,7 +273,7 @@ func showsPanics(tr *trial) {
 	require.Equal(t, "out of range", failure.Error.Message)
 	require.Contains(t, failure.Error.Stack, "worker.obey(")
 	require.Zero(t, o.totals.Crashes)
-	require.Empty(t, tr.happened(SlotReplaced))
+	require.Empty(t, tr.happened(slotReplaced))
 }
 
 // B9: a slot that runs four calls at once, or as many as it finds useful, has the outcomes of one that runs one.
@@ -290,7 +290,7 @@ func showsConcurrency(t *testing.T, k kind) {
 		}
 	}
 	outcomes := map[int]outcome{}
-	for _, concurrency := range []int{1, 4, AutoConcurrency} {
+	for _, concurrency := range []int{1, 4, autoConcurrency} {
 		tr := k.try(t)
 		tr.options.Slots, tr.options.Concurrency = 1, concurrency
 		tr.batch = 10
@@ -375,7 +375,7 @@ func showsCrashes(t *testing.T, k kind) {
 		require.GreaterOrEqual(t, failure.Attempts, crashes-bits.Len(uint(k.concurrency-1)))
 	}
 	if k.slots {
-		require.Len(t, tr.happened(SlotReplaced), crashes)
+		require.Len(t, tr.happened(slotReplaced), crashes)
 	}
 }
 
@@ -412,7 +412,7 @@ func (k kind) showHanging(t *testing.T, timeout time.Duration) bool {
 	require.Zero(t, o.totals.Crashes)
 	tr.requireNarrowed(4, failure)
 	if k.slots {
-		require.Len(t, tr.happened(SlotReplaced), failure.Attempts)
+		require.Len(t, tr.happened(slotReplaced), failure.Attempts)
 	}
 	return true
 }
@@ -423,7 +423,7 @@ func showsSlots(t *testing.T, k kind) {
 	tr.batch = 2
 	tr.start()
 	began := map[int]int{}
-	for _, e := range tr.happened(SlotReady) {
+	for _, e := range tr.happened(slotReady) {
 		began[e.Slot] = e.PID
 	}
 	died := filepath.Join(tr.dir, "died")
@@ -436,7 +436,7 @@ func showsSlots(t *testing.T, k kind) {
 	if !k.slots {
 		return
 	}
-	replaced := tr.happened(SlotReplaced)
+	replaced := tr.happened(slotReplaced)
 	require.Len(t, replaced, 3)
 	other := 1 - replaced[0].Slot
 	for i, e := range replaced {

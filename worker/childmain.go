@@ -19,7 +19,7 @@ import (
 //		assess := worker.Each(Assess)
 //		worker.ChildMain(assess)
 //		…
-//		w, err := worker.New(temporalClient, "risk", assess, worker.Options{Processes: true})
+//		w, err := worker.New(client, "risk", assess, worker.Options{Processes: true})
 //
 // There are two such child processes. The slot of a Go handler serves that handler until its worker
 // ends it. The guard of a worker waits until the worker has gone, and then kills those of its children that are left. ChildMain

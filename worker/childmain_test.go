@@ -71,7 +71,7 @@ func newError(h Handler, o Options) error {
 	}
 	defer c.Close()
 	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	w, err := New(c, "pool", h, o)
+	w, err := New(jobs.NewClient(c, nil), "pool", h, o)
 	if w != nil {
 		w.Close()
 	}
@@ -148,7 +148,7 @@ func TestChildMain_ServesASlot(t *testing.T) {
 	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(log)})
 	require.NoError(t, err)
 	defer c.Close()
-	w, err := New(c, "pool", exiting, Options{Processes: true, Slots: 1, Logger: log})
+	w, err := New(jobs.NewClient(c, nil), "pool", exiting, Options{Processes: true, Slots: 1, Logger: log})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -159,9 +159,9 @@ func TestChildMain_ServesASlot(t *testing.T) {
 	}()
 	input, output := filepath.Join(t.TempDir(), "in.txt"), filepath.Join(t.TempDir(), "out.txt")
 	require.NoError(t, os.WriteFile(input, []byte("a\nexit\nb\n"), 0o600))
-	run, err := jobs.NewClient(c).Start(t.Context(), job.Spec{
+	run, err := jobs.NewClient(c, nil).Start(t.Context(), job.Spec{
 		Name: "job", Pool: "pool", Files: &job.Files{Input: []string{input}}, Output: output, Attempts: 1, Backoff: 1e6,
-	})
+	}, nil)
 	require.NoError(t, err)
 	report, err := run.Wait(t.Context())
 	require.NoError(t, err)

@@ -238,7 +238,7 @@ func (p *place) Describe() wire.Place { return p.slot.describe() }
 func (p *place) Replace(free bool) bool {
 	s := p.slot
 	_, ok := s.replaced(errLeftBehind, free)
-	s.roster.observe(SlotEvent{Kind: CallLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
+	s.roster.observe(slotEvent{Kind: callLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
 	return ok
 }
 

@@ -121,7 +121,7 @@ var racedAtOnce = []string{"each", "serve", "batch in processes"}
 // TestConformance holds all kinds of handlers to the same behaviours.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, k := range atOnce(kinds, 1, 16, AutoConcurrency) {
+	for _, k := range atOnce(kinds, 1, 16, autoConcurrency) {
 		if kind, _, many := strings.Cut(k.name, ","); testing.Short() && many && !slices.Contains(racedAtOnce, kind) {
 			continue
 		}
@@ -149,7 +149,7 @@ func TestConformance(t *testing.T) {
 						t.Run(name, func(t *testing.T) { calm[name](tr.of(t)) })
 					}
 				}
-				require.Empty(t, tr.happened(SlotReplaced), "all processes are those of the start")
+				require.Empty(t, tr.happened(slotReplaced), "all processes are those of the start")
 			})
 		})
 	}
@@ -163,7 +163,7 @@ func atOnce(kinds []kind, concurrency ...int) []kind {
 			k.concurrency = n
 			if n != 1 {
 				k.name += fmt.Sprintf(", %d at once", n)
-				if n == AutoConcurrency {
+				if n == autoConcurrency {
 					k.name = strings.Replace(k.name, "-1 at once", "auto", 1)
 				}
 				k.cannot = maps.Clone(k.cannot)
@@ -211,6 +211,7 @@ func (tr *trial) of(t *testing.T) *trial {
 func (tr *trial) start() {
 	tr.t.Helper()
 	h := tr.kind.handler(tr.fixture)
+	tr.sentinels()
 	require.NoError(tr.t, h.Check(tr.options))
 	open := h.open
 	h.open = func(s dependencies) (calls.Handler, service, error) {
@@ -267,7 +268,7 @@ func (tr *trial) callSize() int {
 		return 0
 	case tr.kind.chunk > 0:
 		return tr.kind.chunk
-	case tr.options.CallItems == OneItem:
+	case tr.options.CallItems == oneItem:
 		return 1
 	}
 	return tr.options.CallItems

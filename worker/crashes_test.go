@@ -20,14 +20,14 @@ func TestServe_ReplacedUnasked(t *testing.T) {
 	f.serve(f.program("yes"))
 	first, second := f.running(0).pid(), f.running(1).pid()
 	f.running(1).child.Signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 3 }, 10*time.Minute, time.Millisecond)
-	replaced := f.happened(SlotReplaced)
+	require.Eventually(t, func() bool { return len(f.happened(slotReady)) == 3 }, 10*time.Minute, time.Millisecond)
+	replaced := f.happened(slotReplaced)
 	require.Len(t, replaced, 1)
 	require.Equal(t, 1, replaced[0].Slot)
 	require.Equal(t, second, replaced[0].PID)
 	require.Equal(t, 1, replaced[0].Incarnation)
 	require.ErrorContains(t, replaced[0].Err, "signal: killed")
-	ready := f.happened(SlotReady)[2]
+	ready := f.happened(slotReady)[2]
 	require.Equal(t, 1, ready.Slot)
 	require.Equal(t, 1, ready.Incarnation)
 	require.NotEqual(t, second, ready.PID)
@@ -78,7 +78,7 @@ func countsOverManyCrashes(t *testing.T, concurrency int) {
 	require.EqualValues(t, len(want), o.totals.CallItems, "what was answered")
 	crashes := count(died)
 	require.EqualValues(t, crashes, o.totals.Crashes)
-	require.Len(t, f.happened(SlotReplaced), crashes)
+	require.Len(t, f.happened(slotReplaced), crashes)
 	require.LessOrEqual(t, crashes, attempts*concurrency, "the fault of one item can be that of another's call, too")
-	require.Empty(t, f.happened(SlotOut))
+	require.Empty(t, f.happened(slotOut))
 }

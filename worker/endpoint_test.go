@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
@@ -65,7 +66,7 @@ func TestT14_HealthOverALife(t *testing.T) {
 		return i, nil
 	})
 	sink := &kept{}
-	w, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent, Slots: 2, Metrics: "127.0.0.1:0", Sinks: []worker.Sink{sink}})
+	w, err := worker.New(jobs.NewClient(c.client, nil), "pool", h, worker.Options{Logger: silent, Slots: 2, Metrics: "127.0.0.1:0", Sinks: []worker.Sink{sink}})
 	require.NoError(t, err)
 	address := w.MetricsAddress()
 	ctx, drain := context.WithCancel(t.Context())
@@ -108,7 +109,7 @@ func TestB10_FlushedAfterAnError(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	sink := &kept{}
-	w, err := worker.New(c.client, "pool", worker.Serve("false"), worker.Options{Logger: silent, Sinks: []worker.Sink{sink}})
+	w, err := worker.New(jobs.NewClient(c.client, nil), "pool", worker.Serve("false"), worker.Options{Logger: silent, Sinks: []worker.Sink{sink}})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Run(t.Context()), "starting false")
 	require.Len(t, sink.all, 1)
@@ -122,17 +123,17 @@ func TestM1_AddressIsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	_, err = worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: taken.Addr().String()})
+	_, err = worker.New(jobs.NewClient(c.client, nil), "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: taken.Addr().String()})
 	require.ErrorContains(t, err, taken.Addr().String())
 	require.ErrorContains(t, err, "in use")
 
-	w, err := worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent})
+	w, err := worker.New(jobs.NewClient(c.client, nil), "pool", worker.Exec("cat"), worker.Options{Logger: silent})
 	require.NoError(t, err)
 	require.Empty(t, w.MetricsAddress())
 	w.Close()
 
 	for tries := 1; ; tries++ { // another test may take the port in between
-		w, err = worker.New(c.client, "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: ":0"})
+		w, err = worker.New(jobs.NewClient(c.client, nil), "pool", worker.Exec("cat"), worker.Options{Logger: silent, Metrics: ":0"})
 		require.NoError(t, err)
 		address := w.MetricsAddress()
 		w.Close()

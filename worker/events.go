@@ -261,40 +261,40 @@ func (f *feeder) fail(err error) {
 	}
 }
 
-// SlotEvent is something that has happened to a slot.
-type SlotEvent struct {
-	Kind        SlotEventKind
+// slotEvent is something that has happened to a slot.
+type slotEvent struct {
+	Kind        slotEventKind
 	Slot        int
-	PID         int           // of the process that the event is about; with SlotReplaced the old one
-	Incarnation int           // with SlotReplaced the next one
+	PID         int           // of the process that the event is about; with slotReplaced the old one
+	Incarnation int           // with slotReplaced the next one
 	Err         error         // why
-	Wait        time.Duration // with SlotReplaced and SlotShort, how long the next process waits before it starts
+	Wait        time.Duration // with slotReplaced and slotShort, how long the next process waits before it starts
 	Free        bool          // the replacement does not count as a restart: stint itself has ended the process, or a fault was being narrowed down
 }
 
-// SlotEventKind is the kind of a [SlotEvent].
-type SlotEventKind int
+// slotEventKind is the kind of a slotEvent.
+type slotEventKind int
 
 // The events of a slot.
 const (
-	SlotReady    SlotEventKind = iota // its process can be called
-	SlotReplaced                      // its process has ended, and is replaced
-	SlotOut                           // it has been replaced too often in a row
-	TimerExpired                      // a timer of its process has expired
-	CallLeft                          // a Go handler's call did not return, and was left behind
-	SlotShort                         // no process can be begun: its calls wait, and no item fails; said once in 30 s for all slots
-	SlotAble                          // after that, one has been begun; Wait is how long that took
+	slotReady    slotEventKind = iota // its process can be called
+	slotReplaced                      // its process has ended, and is replaced
+	slotOut                           // it has been replaced too often in a row
+	timerExpired                      // a timer of its process has expired
+	callLeft                          // a Go handler's call did not return, and was left behind
+	slotShort                         // no process can be begun: its calls wait, and no item fails; said once in 30 s for all slots
+	slotAble                          // after that, one has been begun; Wait is how long that took
 )
 
 var kindNames = [...]string{"ready", "replaced", "out", "timer expired", "call left behind",
 	"nothing can be begun; no item fails, and it is tried again", "processes can be begun again"}
 
 // String returns the kind in words.
-func (k SlotEventKind) String() string { return kindNames[k] }
+func (k slotEventKind) String() string { return kindNames[k] }
 
 // logEvents writes events to a log, and passes them on.
-func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
-	return func(e SlotEvent) {
+func logEvents(log *slog.Logger, next func(slotEvent)) func(slotEvent) {
+	return func(e slotEvent) {
 		next(e)
 		args := []any{"slot", e.Slot}
 		if e.PID != 0 {
@@ -302,18 +302,18 @@ func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 		}
 		args = append(args, "incarnation", e.Incarnation)
 		switch e.Kind {
-		case SlotReplaced, SlotShort:
+		case slotReplaced, slotShort:
 			args = append(args, "wait", e.Wait)
-		case SlotAble:
+		case slotAble:
 			args = append(args, "after", e.Wait)
 		}
 		if e.Err != nil {
 			args = append(args, "error", e.Err)
 		}
 		switch e.Kind {
-		case SlotReady, SlotAble:
+		case slotReady, slotAble:
 			log.Info("slot: "+e.Kind.String(), args...)
-		case SlotOut:
+		case slotOut:
 			log.Error("slot: "+e.Kind.String(), args...)
 		default:
 			log.Warn("slot: "+e.Kind.String(), args...)
@@ -323,8 +323,8 @@ func logEvents(log *slog.Logger, next func(SlotEvent)) func(SlotEvent) {
 
 var ownPID = os.Getpid()
 
-// Measurement is a value of a metric that a program has defined.
-type Measurement struct {
+// measurement is a value of a metric that a program has defined.
+type measurement struct {
 	Name  string
 	Gauge bool // the value replaces the previous one; otherwise it is added to it
 	Value float64

@@ -38,11 +38,11 @@ func newStage(h worker.Handler, o worker.Options) *stage {
 	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(silent)})
 	check(err)
 	o.Logger = silent
-	w, err := worker.New(temporal, "example", h, o)
+	w, err := worker.New(jobs.NewClient(temporal, nil), "example", h, o)
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- w.Run(ctx) }()
-	return &stage{dir: dir, jobs: jobs.NewClient(temporal), end: func() {
+	return &stage{dir: dir, jobs: jobs.NewClient(temporal, nil), end: func() {
 		cancel()
 		check(<-served)
 		temporal.Close()
@@ -56,7 +56,7 @@ func (s *stage) start(spec job.Spec, input string, lines ...string) *jobs.Run {
 	spec.Name, spec.Pool, spec.Attempts = "example", "example", 1
 	spec.Files.Input, spec.Output = []string{filepath.Join(s.dir, input)}, filepath.Join(s.dir, "output")
 	check(os.WriteFile(spec.Files.Input[0], []byte(strings.Join(lines, "\n")), 0o600))
-	run, err := s.jobs.Start(context.Background(), spec)
+	run, err := s.jobs.Start(context.Background(), spec, nil)
 	check(err)
 	return run
 }

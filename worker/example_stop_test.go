@@ -63,8 +63,8 @@ func ExampleStopping() {
 			select {
 			case <-nextScene():
 			case <-worker.Stopping(ctx):
-				notice, _ := worker.StopNotice(ctx)
-				return fmt.Sprintf("%s, up to here: %s", film, notice.Reason), nil
+				reason, _, _ := worker.StopNotice(ctx)
+				return fmt.Sprintf("%s, up to here: %s", film, reason), nil
 			}
 		}
 	})

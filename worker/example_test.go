@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -154,7 +155,7 @@ func ExampleWorker_Run() {
 	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) {
 		return Thumb{p.Path + ".thumb.jpg"}, nil
 	})
-	w, err := worker.New(temporal, "thumbnails", h, worker.Options{Slots: 8})
+	w, err := worker.New(jobs.NewClient(temporal, nil), "thumbnails", h, worker.Options{Slots: 8})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func newExec(argv []string, s dependencies) (*execHandler, error) {
 }
 
 func execPace(o Options) calls.Pace {
-	if o.Concurrency == AutoConcurrency {
+	if o.Concurrency == autoConcurrency {
 		return calls.Pace{Target: autoTarget, First: autoFirst, Most: execItems}
 	}
 	return calls.Pace{Target: callTarget, First: firstCall, Most: execItems}

@@ -61,7 +61,7 @@ func (w *witness) requireOnce(t *testing.T, items []string) {
 
 // newFeed is a client of the cluster's feed.
 func newFeed[In, Out any](c *cluster) *jobs.Feed[In, Out] {
-	feed := jobs.NewFeed[In, Out](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	feed := jobs.NewFeed[In, Out](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	c.t.Cleanup(feed.Release)
 	return feed
 }
@@ -100,8 +100,8 @@ func TestFeed_RoundsOfRefusals(t *testing.T) {
 			callers.Go(func() {
 				for {
 					result, err := feed.Call(t.Context(), item)
-					if full, ok := errors.AsType[*jobs.FullError](err); ok {
-						assert.Equal(t, 20, full.Capacity)
+					if full, ok := errors.AsType[*jobs.FeedError](err); ok && full.Code == jobs.CodeFull {
+						assert.Equal(t, 20, full.MaxItems)
 						refusals.Add(1)
 						continue
 					}
@@ -149,14 +149,12 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 	feed := newFeed[string, string](c)
 	accepted := []string{"accepted-1", "accepted-2", "accepted-3"}
 	require.NoError(t, feed.PutWait(t.Context(), patience, accepted...))
-	var full *jobs.FullError
-	require.ErrorAs(t, feed.Put(t.Context(), "refused-1", "refused-2"), &full)
-	require.Equal(t, 3, full.Backlog)
+	require.Equal(t, 3, isCode(t, feed.Put(t.Context(), "refused-1", "refused-2"), jobs.CodeFull).Items)
 	require.NoError(t, feed.Put(t.Context(), "accepted-4"))
 	accepted = append(accepted, "accepted-4")
 	for range 3 {
 		_, err := feed.Call(t.Context(), "refused-3")
-		require.ErrorAs(t, err, &full)
+		isCode(t, err, jobs.CodeFull)
 	}
 	close(release)
 	require.NoError(t, feed.Close(t.Context()))
@@ -211,22 +209,24 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 				began := time.Now()
 				_, err := feed.Call(ctx, fmt.Sprintf("round %d item %d", round, i))
 				took := time.Since(began)
-				var full *jobs.FullError
-				var timeout *jobs.TimeoutError
+				e, ok := errors.AsType[*jobs.FeedError](err)
 				switch {
-				case errors.As(err, &full):
+				case !assert.True(t, ok, "%v", err):
+				case e.Code == jobs.CodeFull:
 					refused.Add(1)
-					assert.Equal(t, 8, full.Capacity)
-					assert.Zero(t, full.Waited)
-				case assert.ErrorAs(t, err, &timeout):
+					assert.Equal(t, 8, e.MaxItems)
+					assert.Zero(t, e.Waited)
+				case assert.Equal(t, jobs.CodeTimeout, e.Code):
 					late.Add(1)
-					assert.True(t, timeout.Accepted)
+					assert.True(t, e.Accepted)
 					deadline, _ := ctx.Deadline()
 					assert.False(t, time.Now().Before(deadline))
-					assert.LessOrEqual(t, timeout.Total, took)
-					assert.GreaterOrEqual(t, timeout.Total.Round(time.Millisecond), limit)
-					assert.LessOrEqual(t, timeout.Queued, timeout.Total)
-					assert.ErrorContains(t, err, "no outcome within "+timeout.Total.Round(time.Millisecond).String())
+					assert.LessOrEqual(t, e.Waited, took)
+					assert.GreaterOrEqual(t, e.Waited.Round(time.Millisecond), limit)
+					if e.Queued != nil {
+						assert.LessOrEqual(t, *e.Queued, e.Waited)
+					}
+					assert.ErrorContains(t, err, "no outcome within "+e.Waited.Round(time.Millisecond).String())
 					assert.ErrorContains(t, err, "in the queue")
 				}
 			})
@@ -302,9 +302,8 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 	all.Go(func() {
 		for i := range 50 {
 			item := fmt.Sprint("call", i)
-			var full *jobs.FullError
 			result, err := feed.Call(t.Context(), item)
-			for errors.As(err, &full) {
+			for jobs.IsCode(err, jobs.CodeFull) {
 				result, err = feed.Call(t.Context(), item)
 			}
 			assert.NoError(t, err)
@@ -363,9 +362,7 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 		}, patience, time.Millisecond, "what waits is discarded")
 		release <- struct{}{}
 		if err := <-outcome; oneLeg || err != nil {
-			var discarded *jobs.DiscardedError
-			require.ErrorAs(t, err, &discarded)
-			require.EqualValues(t, round+1, discarded.Session)
+			require.EqualValues(t, round+1, isCode(t, err, jobs.CodeDiscarded).Session)
 		}
 		awaitIdle(t, other)
 	}
@@ -376,9 +373,18 @@ func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 }
 
 // stateOf is the state of a feed.
-func stateOf(t *testing.T, feed *jobs.Feed[string, string]) jobs.FeedState {
+func stateOf(t *testing.T, feed *jobs.Feed[string, string]) job.FeedState {
 	t.Helper()
 	state, err := feed.State(t.Context())
 	require.NoError(t, err)
 	return state
+}
+
+// isCode returns the error of a feed, which has that code.
+func isCode(t *testing.T, err error, code jobs.FeedCode) *jobs.FeedError {
+	t.Helper()
+	e, _ := errors.AsType[*jobs.FeedError](err)
+	require.NotNil(t, e, "%v", err)
+	require.Equal(t, code, e.Code, "%v", err)
+	return e
 }

@@ -44,7 +44,7 @@ func (c *cluster) startFeed(change func(*job.Spec)) *feed {
 	if change != nil {
 		change(&spec)
 	}
-	run, err := jobs.NewClient(c.client).Start(c.t.Context(), spec)
+	run, err := jobs.NewClient(c.client, nil).Start(c.t.Context(), spec, nil)
 	require.NoError(c.t, err)
 	return &feed{cluster: c, run: run, leg: 1}
 }
@@ -237,7 +237,7 @@ func TestFeed_S12_StopAndResume(t *testing.T) {
 				require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
 			}
 			close(gate)
-			run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
+			run, err := jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{})
 			require.NoError(t, err)
 			f.run = run
 			f.find()
@@ -309,7 +309,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 	f := c.startFeed(nil)
 	var all sync.WaitGroup
 	for client := range 3 {
-		feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+		feed := jobs.NewFeed[int, int](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 		t.Cleanup(feed.Release)
 		for caller := range 64 {
 			all.Go(func() {
@@ -324,7 +324,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 		}
 	}
 	all.Wait()
-	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	idle, err := feed.Idle(t.Context())
 	require.NoError(t, err)
@@ -333,7 +333,7 @@ func TestFeed_F7_ManyCallers(t *testing.T) {
 	report := c.wait(f.run)
 	require.EqualValues(t, 3*64*5, report.OK)
 	t.Logf("%d batches, calls of %d to %d items", report.Batches, report.CallMin, report.CallMax)
-	require.ErrorAs(t, feed.Put(t.Context(), 1), new(*jobs.ClosedError))
+	isCode(t, feed.Put(t.Context(), 1), jobs.CodeClosed)
 }
 
 // F6: a stream gives results in order, however the items run.
@@ -342,7 +342,7 @@ func TestFeed_F6_Stream(t *testing.T) {
 	c := setup(t)
 	c.serve(worker.Each(func(_ context.Context, n int) (int, error) { return 2 * n, nil }), worker.Options{Slots: 4})
 	f := c.startFeed(nil)
-	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	feed := jobs.NewFeed[int, int](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	numbers := func(yield func(int) bool) {
 		for n := range 5000 {
@@ -377,7 +377,7 @@ func TestFeed_G1_LargeBacklog(t *testing.T) {
 		f.put(large, large, large, large, large, large, large, large, large)
 	}
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "test"))
-	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
+	run, err := jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	close(gate)
 	f.run = run
@@ -409,7 +409,7 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	var failed *jobs.FailedError
 	require.ErrorAs(t, err, &failed)
 	close(gate)
-	f.run, err = jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
+	f.run, err = jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	f.find()
 	f.call(values(101, 5)...)
@@ -487,7 +487,7 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	c.serve(worker.Exec("sh", "-c", "while test -e "+hold+"; do sleep 0.02; done; tee -a "+seen), worker.Options{Slots: 1})
 	f := c.startFeed(func(s *job.Spec) { s.BatchItems = 1 })
-	feed := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	feed := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	t.Cleanup(feed.Release)
 	type page struct{ HTML string }
 	raw := json.RawMessage("{ \"k\": \"<i>\", \"esc\": \"\\u003c\", \"n\": 1.50, \"sep\": \"\u2028\" }")
@@ -495,10 +495,10 @@ func TestFeed_ItemsByteForByte(t *testing.T) {
 	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Grace: "0s"})) // the items are spilled, and read again
 	require.Equal(t, job.Stopped, c.wait(f.run).State)
 	require.NoError(t, os.Remove(hold))
-	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
+	run, err := jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	f.find()
-	again := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client), "job", jobs.FeedOptions{})
+	again := jobs.NewFeed[any, json.RawMessage](jobs.NewClient(c.client, nil), "job", jobs.FeedOptions{})
 	t.Cleanup(again.Release)
 	got, err := again.Call(t.Context(), []string{"a<b", "c>d"})
 	require.NoError(t, err)
@@ -575,7 +575,7 @@ func TestFeed_BadInput(t *testing.T) {
 		}
 		return v, nil
 	}), worker.Options{Slots: 2})
-	client := jobs.NewClient(c.client)
+	client := jobs.NewClient(c.client, nil)
 	open := func(name string) *jobs.Feed[any, json.RawMessage] {
 		feed := jobs.NewFeed[any, json.RawMessage](client, name, jobs.FeedOptions{})
 		t.Cleanup(feed.Release)
@@ -600,17 +600,17 @@ func TestFeed_BadInput(t *testing.T) {
 			{"a list above the capacity", "put at most", feed.PutWait(ctx, time.Minute, 1, 2, 3, 4, 5)},
 			{"a list above the capacity in bytes", "put at most", feed.PutWait(ctx, time.Minute, huge[2:], 1)},
 		} {
-			require.ErrorAs(t, test.err, new(*jobs.TooLargeError), test.name)
+			isCode(t, test.err, jobs.CodeTooLarge)
 			require.Contains(t, test.err.Error(), test.says, test.name)
 		}
 		for name, bad := range map[string]any{"not JSON": json.RawMessage("{a}"), "NaN": math.NaN(), "infinity": math.Inf(1), "a channel": make(chan int)} {
-			require.ErrorAs(t, feed.Put(ctx, 1, bad), new(*jobs.InvalidItemError), name)
+			require.True(t, jobs.IsCode(feed.Put(ctx, 1, bad), jobs.CodeInvalidItem), name)
 			_, err := feed.Call(ctx, bad)
-			require.ErrorAs(t, err, new(*jobs.InvalidItemError), name)
+			require.True(t, jobs.IsCode(err, jobs.CodeInvalidItem), name)
 		}
 	})
 	t.Run("two feeds of one name", func(t *testing.T) { //nolint:paralleltest // one after the other
-		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Feed: &job.Feed{}, Output: filepath.Join(c.dir, "other")})
+		_, err := client.Start(ctx, job.Spec{Name: "job", Pool: "pool", Feed: &job.Feed{}, Output: filepath.Join(c.dir, "other")}, nil)
 		require.ErrorAs(t, err, new(*jobs.ExistsError))
 	})
 	t.Run("a reset during a reset", func(t *testing.T) { //nolint:paralleltest // one after the other
@@ -647,19 +647,21 @@ func TestFeed_BadInput(t *testing.T) {
 		closed := end("closed", func(*jobs.Run) { require.NoError(t, open("closed").Close(ctx)) })
 		for _, x := range []struct {
 			feed *jobs.Feed[any, json.RawMessage]
+			code jobs.FeedCode // empty: it is an error of jobs
 			is   any
 			says string
 		}{
-			{stopped, new(*jobs.StoppedError), "resume it"},
-			{failed, new(*jobs.FailedError), "max-failed"},
-			{terminated, new(*jobs.FailedError), "terminated"},
-			{closed, new(*jobs.ClosedError), "has been closed"},
-			{open("unknown"), new(*jobs.NotFoundError), "unknown"},
+			{stopped, jobs.CodeStopped, new(*jobs.FeedError), "resume it"},
+			{failed, "", new(*jobs.FailedError), "max-failed"},
+			{terminated, "", new(*jobs.FailedError), "terminated"},
+			{closed, jobs.CodeClosed, new(*jobs.FeedError), "has been closed"},
+			{open("unknown"), "", new(*jobs.NotFoundError), "unknown"},
 		} {
 			_, err := x.feed.Call(ctx, 1)
 			_, reset := x.feed.Reset(ctx)
 			for _, err := range []error{x.feed.Put(ctx, 1), x.feed.PutWait(ctx, time.Minute, 1), err, reset} {
 				require.ErrorAs(t, err, x.is)
+				require.True(t, x.code == "" || jobs.IsCode(err, x.code))
 				require.ErrorContains(t, err, x.says)
 			}
 		}

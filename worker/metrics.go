@@ -154,11 +154,11 @@ func (m *metrics) sinkFailed() {
 }
 
 // slotEvent counts what has happened to a slot.
-func (m *metrics) slotEvent(e SlotEvent) {
+func (m *metrics) slotEvent(e slotEvent) {
 	switch e.Kind {
-	case SlotOut:
+	case slotOut:
 		m.out.Store(e.Slot, nil)
-	case SlotReplaced, CallLeft:
+	case slotReplaced, callLeft:
 		if errors.Is(e.Err, errClosing) {
 			return
 		}
@@ -176,10 +176,10 @@ func (m *metrics) slotEvent(e SlotEvent) {
 }
 
 // reasonOf returns one word for why a slot was replaced.
-func reasonOf(e SlotEvent) string {
+func reasonOf(e slotEvent) string {
 	var fault *calls.Fault
 	switch {
-	case e.Kind == CallLeft:
+	case e.Kind == callLeft:
 		return "abandoned"
 	case !errors.As(e.Err, &fault):
 		return "start" // it could not be started, or did not get ready
@@ -223,7 +223,7 @@ func (m *metrics) timerEvent(e watchdog.Event) {
 }
 
 // measure records a program's measurement.
-func (m *metrics) measure(v Measurement) {
+func (m *metrics) measure(v measurement) {
 	for _, made := range m.meters {
 		made.Program(v.Name, v.Gauge, v.Slot, v.Value)
 	}

@@ -127,7 +127,7 @@ func TestM1_CountsAreExact(t *testing.T) {
 	require.Positive(t, times.GetSampleSum())
 
 	replaced := map[string]int{}
-	for _, e := range f.happened(SlotReplaced) {
+	for _, e := range f.happened(slotReplaced) {
 		replaced[fmt.Sprintf("free %v", e.Free)]++
 	}
 	require.NotZero(t, replaced["free true"])
@@ -215,10 +215,10 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
 	for slot := range 2 {
-		f.metrics.measure(Measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
+		f.metrics.measure(measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
 	}
 	f.running(0).child.Kill()
-	require.Eventually(t, func() bool { return len(f.happened(SlotReplaced)) == 2 }, 10*time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(slotReplaced)) == 2 }, 10*time.Minute, time.Millisecond)
 	s := f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_slot_restarts_total", "free false", "reason crash"))
 	require.EqualValues(t, 1, s.sum("stint_slot_restarts_total", "free false"), "nothing has come after the second")
@@ -327,7 +327,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 func TestT14_Health(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.options.Metrics, f.options.Slots, f.options.Restarts = "127.0.0.1:0", 2, NoRestarts
+	f.options.Metrics, f.options.Slots, f.options.NoRestarts = "127.0.0.1:0", 2, true
 	service, err := f.open(f.program("yes"))
 	require.NoError(t, err)
 	status, h := f.ask()
@@ -346,7 +346,7 @@ func TestT14_Health(t *testing.T) {
 	require.Equal(t, SlotHealth{Slot: 1, State: "ready", PID: f.running(1).pid(), Concurrency: 1, Batches: []BatchHealth{}}, h.Slots[1])
 
 	f.running(0).child.Kill()
-	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, 10*time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.happened(slotOut)) == 1 }, 10*time.Minute, time.Millisecond)
 	status, h = f.ask()
 	require.Equal(t, http.StatusOK, status, "one slot is left")
 	require.Equal(t, "out", h.Slots[0].State)
@@ -426,7 +426,7 @@ func BenchmarkMetrics_Call(b *testing.B) {
 			require.NoError(b, err)
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
 			defer m.Close()
-			require.NoError(b, m.open(o, newRoster("worker-1", o, func(SlotEvent) {}), watchdog, false))
+			require.NoError(b, m.open(o, newRoster("worker-1", o, func(slotEvent) {}), watchdog, false))
 			b.ReportAllocs()
 			for b.Loop() {
 				m.CallBegan("nightly")

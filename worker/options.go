@@ -12,9 +12,9 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/feedclient"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
-	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
 )
 
@@ -30,20 +30,26 @@ type Options struct {
 	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
 	// for handlers that wait for something. Results enter the output in the items' order; up to 32 MiB of a batch's, and
 	// 128 MiB of a slot's, are held back behind an item that is not done. Above 1, calls of [Each] and [Serve] handlers
-	// aim at 5 ms. Default 1; at most 1,000, or [AutoConcurrency].
+	// aim at 5 ms. Default 1; at most 1,000.
 	Concurrency int
-	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler; [OneItem] hands
-	// items over one by one. Default: the worker chooses.
+	// AutoConcurrency, instead of Concurrency, lets the worker find out how many calls its slots should make at once: it
+	// begins with 1, makes more for as long as that gets more items done in the same time, and half as many when the
+	// handler asks to slow down. At most 1,000 in a slot, and 10,000 in all slots together.
+	AutoConcurrency bool
+	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler. Default: the worker chooses.
 	CallItems int
+	// OneItem, instead of CallItems, hands items over one by one: a [Serve] program gets no lists.
+	OneItem bool
 	// Seed plus the slot's number is STINT_SEED of the slot's processes. Default 0.
 	Seed int64
 	// CPUs are the CPUs that the slots' processes may run on: one list for each slot, or one for all.
 	// Default: all.
 	CPUs [][]int
 	// Restarts is how often in a row a slot's process, or a Go handler's call that does not return,
-	// may be replaced. Then the slot is out; a worker without slots ends. Default 10; [NoRestarts]
-	// for none.
+	// may be replaced. Then the slot is out; a worker without slots ends. Default 10.
 	Restarts int
+	// NoRestarts, instead of Restarts, ends a slot at the first death of its process.
+	NoRestarts bool
 	// Ready is how long a [Serve] program may take until it is ready. Default 1 min.
 	Ready time.Duration
 	// Processes runs each slot of a Go handler in its own process, so that a crash or a hang costs only
@@ -93,10 +99,6 @@ type Options struct {
 	Sinks []Sink
 	// SinkInterval is the time between the snapshots for Sinks. Default 10 s.
 	SinkInterval time.Duration
-	// DataConverter is the data converter of the Temporal client, which does not give access to it. If it
-	// is missing although the client encrypts, a batch does not find the deadline of a stop.
-	// Default: the SDK's default converter.
-	DataConverter converter.DataConverter
 	// NoWorkflows leaves the coordination of jobs to other workers, and NoIO leaves Plan, Commit and Finish to them. The legs
 	// of feeds always run with the batches of their pool.
 	NoWorkflows bool
@@ -109,15 +111,10 @@ type Options struct {
 	sampler calls.Sampler
 }
 
+// What CallItems and Concurrency are, after withDefaults, if OneItem or AutoConcurrency is set.
 const (
-	// OneItem, as Options.CallItems, hands items over one by one.
-	OneItem = -1
-	// NoRestarts, as Options.Restarts, ends a slot at the first death of its process.
-	NoRestarts = -1
-	// AutoConcurrency, as Options.Concurrency, lets the worker find out how many calls its slots should make at once: it begins
-	// with 1, makes more for as long as that gets more items done in the same time, and half as many when the handler asks to
-	// slow down. At most 1,000 in a slot, and 10,000 in all slots together.
-	AutoConcurrency = -1
+	oneItem         = -1
+	autoConcurrency = -1
 )
 
 const (
@@ -133,14 +130,17 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.DataConverter == nil {
-		o.DataConverter = converter.GetDefaultDataConverter()
-	}
 	if o.Slots == 0 {
 		o.Slots = runtime.NumCPU()
 	}
-	if o.Concurrency == 0 {
+	switch {
+	case o.AutoConcurrency:
+		o.Concurrency = autoConcurrency
+	case o.Concurrency == 0:
 		o.Concurrency = 1
+	}
+	if o.OneItem {
+		o.CallItems = oneItem
 	}
 	if o.Drain == 0 {
 		o.Drain = defaultDrain
@@ -151,11 +151,11 @@ func (o Options) withDefaults() Options {
 	if o.Ready == 0 {
 		o.Ready = defaultReady
 	}
-	switch o.Restarts {
-	case 0:
-		o.Restarts = defaultRestarts
-	case NoRestarts:
+	switch {
+	case o.NoRestarts:
 		o.Restarts = 0
+	case o.Restarts == 0:
+		o.Restarts = defaultRestarts
 	}
 	if o.SinkInterval == 0 {
 		o.SinkInterval = defaultSinks
@@ -178,10 +178,10 @@ func (o Options) validate() error {
 	if o.Slots < 1 || o.Slots > maxSlots {
 		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", o.Slots, maxSlots))
 	}
-	if o.Concurrency != AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
+	if !o.AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
 		errs = append(errs, fieldError("Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots))
 	}
-	if o.CallItems < OneItem || o.CallItems > execItems {
+	if !o.OneItem && (o.CallItems < 0 || o.CallItems > execItems) {
 		errs = append(errs, fieldError("CallItems", "%d: use 0 to %d", o.CallItems, execItems))
 	}
 	if o.Name != "" && !workerNames.MatchString(o.Name) {
@@ -190,8 +190,8 @@ func (o Options) validate() error {
 	if o.Restarts < 0 || o.Restarts > maxRestarts {
 		errs = append(errs, fieldError("Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts))
 	}
-	if o.Rate < 0 || o.Rate > job.MaxRate {
-		errs = append(errs, fieldError("Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, job.MaxRate/1000))
+	if o.Rate < 0 || o.Rate > limits.MaxRate {
+		errs = append(errs, fieldError("Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000))
 	}
 	if o.Ready < 0 {
 		errs = append(errs, fieldError("Ready", "%v: use a duration above 0", o.Ready))
@@ -214,7 +214,7 @@ func (o Options) validate() error {
 		}
 	}
 	for name, hook := range o.Hooks {
-		if err := job.CheckName("hook", name); err != nil {
+		if err := limits.CheckName("hook", name); err != nil {
 			errs = append(errs, err)
 		}
 		if hook == nil {
@@ -249,7 +249,7 @@ func (o Options) killAfter(cause error) time.Duration {
 // callSize bounds calls by Options.CallItems, if it is set, or by items.
 func (o Options) callSize(items, bytes int) calls.CallSize {
 	switch {
-	case o.CallItems == OneItem:
+	case o.CallItems == oneItem:
 		items = 1
 	case o.CallItems > 0:
 		items = o.CallItems

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
@@ -52,8 +53,8 @@ func TestWorker_WithoutSlots(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	h := worker.Serve("/proc/self/exe")
-	options := worker.Options{Slots: 1, Restarts: worker.NoRestarts, Env: []string{"STINT_TEST_PROGRAM=yes", "GORACE"}, Logger: silent}
-	w, err := worker.New(c.client, "pool", h, options)
+	options := worker.Options{Slots: 1, NoRestarts: true, Env: []string{"STINT_TEST_PROGRAM=yes", "GORACE"}, Logger: silent}
+	w, err := worker.New(jobs.NewClient(c.client, nil), "pool", h, options)
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(t.Context()) }()
@@ -65,7 +66,7 @@ func TestWorker_WithoutSlots(t *testing.T) {
 	}
 	require.ErrorContains(t, err, "serving pool pool: no slot is left: slot 0 is out after 0 restarts in a row")
 	require.ErrorContains(t, err, "crash: exit 3")
-	options.Restarts = 0
+	options.NoRestarts = false
 	c.serve(h, options)
 	report := c.wait(run)
 	require.Equal(t, job.Completed, report.State)

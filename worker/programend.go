@@ -176,7 +176,7 @@ func (p *program) goodbye() {
 // Reap ends the program because one of its timers has expired.
 func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	if said := p.condemn(e.Scope); !said { // it may be tried ten times a second
-		p.host.observe(SlotEvent{Kind: TimerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
+		p.host.observe(slotEvent{Kind: timerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
 	}
 	why := ending{fault: &calls.Fault{Kind: job.KindExpired, Err: job.Error{
 		Type:    "Expired",

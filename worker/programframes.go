@@ -185,7 +185,7 @@ func (p *program) metric(f *wire.MetricFrame) error {
 	if f.Kind != "counter" && f.Kind != "gauge" {
 		return fmt.Errorf("kind %.100q: use counter or gauge", f.Kind)
 	}
-	p.host.measure(Measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value, Slot: p.slot.number})
+	p.host.measure(measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value, Slot: p.slot.number})
 	return nil
 }
 

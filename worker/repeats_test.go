@@ -33,5 +33,5 @@ func TestR21_AProgramThatMayNotBeKilledFloodsNoLog(t *testing.T) {
 	for range 10 {
 		_ = p.Reap(t.Context(), watchdog.Expiry{Scope: "a#1", After: time.Second, Signal: syscall.SIGKILL})
 	}
-	require.Len(t, f.happened(TimerExpired), 1)
+	require.Len(t, f.happened(timerExpired), 1)
 }

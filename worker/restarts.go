@@ -27,7 +27,7 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 		wait = restartWait(s.failed)
 	})
 	if out {
-		s.roster.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
+		s.roster.observe(slotEvent{Kind: slotOut, Slot: s.number, Err: s.isOut()})
 		s.roster.lost(s.isOut())
 	}
 	return wait, s.isOut() == nil
@@ -80,7 +80,7 @@ func (h *host) keep(s *slot, p *program) {
 // replace starts incarnations of the slot, after old, until one is ready. It returns nil if the slot
 // is out or the worker ends.
 func (h *host) replace(s *slot, old *program) *program {
-	event := SlotEvent{Kind: SlotReplaced, Slot: s.number, PID: old.pid(), Incarnation: old.incarnation, Err: old.fate, Free: old.free}
+	event := slotEvent{Kind: slotReplaced, Slot: s.number, PID: old.pid(), Incarnation: old.incarnation, Err: old.fate, Free: old.free}
 	for {
 		var ok bool
 		event.Wait, ok = s.replaced(event.Err, event.Free)

@@ -30,8 +30,8 @@ func TestServe_OneSlotOut(t *testing.T) {
 	f.serve(f.program("dies later"))
 	pid := f.running(1).pid()
 	f.running(0).child.Signal(syscall.SIGKILL)
-	require.Eventually(t, func() bool { return len(f.happened(SlotOut)) == 1 }, 10*time.Minute, time.Millisecond)
-	require.Zero(t, f.happened(SlotOut)[0].Slot)
+	require.Eventually(t, func() bool { return len(f.happened(slotOut)) == 1 }, 10*time.Minute, time.Millisecond)
+	require.Zero(t, f.happened(slotOut)[0].Slot)
 	for range 3 {
 		done, err := f.process(lines("a", "b", "c"))
 		require.NoError(t, err)
@@ -57,9 +57,9 @@ func TestServe_StopsCostNoRestart(t *testing.T) {
 		done := f.stopped(lines("begin "+begun), noted(t, begun))
 		require.NotNil(t, done.Rest, "the item has not failed")
 	}
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 6 }, 10*time.Minute, time.Millisecond)
-	require.Empty(t, f.happened(SlotOut))
-	for _, e := range f.happened(SlotReplaced) {
+	require.Eventually(t, func() bool { return len(f.happened(slotReady)) == 6 }, 10*time.Minute, time.Millisecond)
+	require.Empty(t, f.happened(slotOut))
+	for _, e := range f.happened(slotReplaced) {
 		require.True(t, e.Free)
 		require.Zero(t, e.Wait)
 	}
@@ -69,7 +69,7 @@ func TestServe_StopsCostNoRestart(t *testing.T) {
 func TestServe_ExpiryAmongOthersCostsNoRestart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.options.Slots, f.options.Concurrency, f.options.Restarts = 1, 2, NoRestarts
+	f.options.Slots, f.options.Concurrency, f.options.NoRestarts = 1, 2, true
 	f.limits.Timeout, f.limits.Attempts = 2*time.Second, 1
 	f.serve(f.program("yes"))
 	p := f.running(0)
@@ -82,8 +82,8 @@ func TestServe_ExpiryAmongOthersCostsNoRestart(t *testing.T) {
 	}
 	p.end(ending{fault: calls.FaultOf(&timers.ExpiredError{Scope: "the call"}), guilty: ids[0]}, false)
 	<-p.ended
-	require.Eventually(t, func() bool { return len(f.happened(SlotReady)) == 2 }, 10*time.Minute, time.Millisecond)
-	require.Empty(t, f.happened(SlotOut))
+	require.Eventually(t, func() bool { return len(f.happened(slotReady)) == 2 }, 10*time.Minute, time.Millisecond)
+	require.Empty(t, f.happened(slotOut))
 }
 
 // K10: an incarnation that has answered an item has proven itself, though its call never ended: items
@@ -97,8 +97,8 @@ func TestServe_StreamedResultsMakeTheBudgetWhole(t *testing.T) {
 	o := f.run(f.program("yes"), "in.txt", lines(items...))
 	require.Len(t, o.failures, 6)
 	require.EqualValues(t, 6, o.totals.OK)
-	require.Empty(t, f.happened(SlotOut))
-	for _, e := range f.happened(SlotReplaced) {
+	require.Empty(t, f.happened(slotOut))
+	for _, e := range f.happened(slotReplaced) {
 		require.Zero(t, e.Wait, "each is the first in a row")
 	}
 }

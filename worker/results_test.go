@@ -44,7 +44,7 @@ done`))
 			require.EqualValues(t, 1, failure.Item)
 			require.Equal(t, "InvalidResult", failure.Error.Type)
 			require.Contains(t, failure.Error.Message, "the result is ")
-			require.Empty(t, f.happened(SlotReplaced))
+			require.Empty(t, f.happened(slotReplaced))
 		})
 	}
 }

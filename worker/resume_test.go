@@ -42,7 +42,7 @@ func TestResume_AfterARunThatNeverRan(t *testing.T) {
 	first.drain()
 	first.await()
 
-	client := jobs.NewClient(c.client)
+	client := jobs.NewClient(c.client, nil)
 	for range 2 { // the second of them has only the input of the first
 		_, err = client.Resume(t.Context(), "job", jobs.ResumeOptions{})
 		require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestResume_AfterAJobThatNeverRan(t *testing.T) {
 	c := setup(t)
 	_, _ = c.start("in.jsonl", jobtest.Lines(10), nil)
 	require.NoError(t, c.client.TerminateWorkflow(t.Context(), "job", "", "before any worker came"))
-	run, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{})
+	run, err := jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(t, err)
 	c.serve(worker.Each(func(_ context.Context, v any) (any, error) { return v, nil }), worker.Options{Slots: 1})
 	report := c.wait(run)

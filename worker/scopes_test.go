@@ -109,7 +109,7 @@ stint.serve(work)
 		require.True(t, status.Signaled())
 		require.Equal(t, syscall.SIGKILL, status.Signal())
 	}
-	for _, e := range append(f.happened(SlotReplaced), f.happened(TimerExpired)...) {
+	for _, e := range append(f.happened(slotReplaced), f.happened(timerExpired)...) {
 		require.Zero(t, e.Slot%2, "%v", e)
 	}
 }
@@ -158,7 +158,7 @@ stint.serve(work)
 		require.Equal(t, scopes, n, "slot %d", slot)
 		require.Zero(t, f.running(slot).client.Held())
 	}
-	require.Empty(t, f.happened(SlotReplaced))
+	require.Empty(t, f.happened(slotReplaced))
 }
 
 // T2, T3: scopes without a name are distinguished by where they are entered, really the caller's line;
@@ -273,7 +273,7 @@ func TestServe_ScopesOverCalls(t *testing.T) {
 	_, err := f.process(lines("hold 0s a")) // the new deadline counts, between calls too
 	require.NoError(t, err)
 	<-first.ended
-	expired := f.happened(TimerExpired)
+	expired := f.happened(timerExpired)
 	require.Len(t, expired, 1)
 	require.ErrorContains(t, expired[0].Err, "a took longer than 0s")
 	require.Zero(t, first.client.Held())
@@ -300,7 +300,7 @@ func TestServe_ReleaseInTime(t *testing.T) {
 	h := f.program("yes")
 	open := h.open
 	h.open = func(s dependencies) (calls.Handler, service, error) {
-		s.measure = func(Measurement) {
+		s.measure = func(measurement) {
 			dealtWith := make(chan struct{})
 			select {
 			case metrics <- dealtWith:

@@ -84,7 +84,7 @@ func (h *host) open() (calls.Handler, service, error) {
 	if h.inner != nil && h.options.Concurrency == 1 {
 		h.size = h.inner.CallSize()
 	}
-	if h.options.CallItems == OneItem && h.inner == nil {
+	if h.options.CallItems == oneItem && h.inner == nil {
 		h.size.Items, h.single = 1, true
 	}
 	h.pace = h.options.callPace(serveTarget, serveFirst, serveItems)

@@ -44,7 +44,7 @@ func (o outcome) only(t *testing.T) job.Failure {
 
 func TestServe_Echo(t *testing.T) {
 	t.Parallel()
-	for _, calls := range []int{0, OneItem, 1, 7, 1000} {
+	for _, calls := range []int{0, oneItem, 1, 7, 1000} {
 		t.Run(fmt.Sprint(calls), func(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
@@ -76,7 +76,7 @@ func TestServe_Results(t *testing.T) {
 	require.Equal(t, 1, failure.Attempts)
 	require.EqualValues(t, 4, o.totals.OK)
 	require.EqualValues(t, 1, o.totals.Dropped)
-	require.Empty(t, f.happened(SlotReplaced))
+	require.Empty(t, f.happened(slotReplaced))
 }
 
 func TestServe_ItemAttempts(t *testing.T) {
@@ -135,7 +135,7 @@ func TestServe_BadItems(t *testing.T) {
 			require.Equal(t, c.kind, failure.Kind, "%+v", failure)
 			require.Equal(t, c.typ, failure.Error.Type)
 			require.Contains(t, failure.Error.Message, c.says)
-			died := f.happened(SlotReplaced)
+			died := f.happened(slotReplaced)
 			if c.kind == job.KindLength || c.kind == job.KindError {
 				require.Empty(t, died, "the process lives on")
 				return
@@ -158,7 +158,7 @@ func TestServe_AnswersTwice(t *testing.T) {
 	f.options.CallItems = 1
 	o := f.obey("1", "twice", "3")
 	require.Equal(t, lines(`"1"`, `"twice"`, `"3"`), o.output)
-	died := f.happened(SlotReplaced)
+	died := f.happened(slotReplaced)
 	require.Len(t, died, 1)
 	require.ErrorContains(t, died[0].Err, "results for call 2, which is not under way")
 }
@@ -210,7 +210,7 @@ func TestServe_StartFails(t *testing.T) {
 			for _, s := range says {
 				require.ErrorContains(t, err, s)
 			}
-			for _, e := range f.happened(SlotReady) {
+			for _, e := range f.happened(slotReady) {
 				require.False(t, alive(e.PID), "those that were up are ended")
 			}
 		})
@@ -226,13 +226,13 @@ func TestServe_Budget(t *testing.T) {
 	service, err := f.open(f.program("dies later"))
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
-	ready := f.happened(SlotReady)
+	ready := f.happened(slotReady)
 	require.Len(t, ready, 1)
 	f.running(0).child.Signal(syscall.SIGKILL)
 	<-f.roster.gone
 	require.ErrorContains(t, f.roster.why, "no slot is left: slot 0 is out after 1 restarts in a row")
 	require.ErrorContains(t, f.roster.why, "exit 5")
-	require.Len(t, f.happened(SlotOut), 1)
+	require.Len(t, f.happened(slotOut), 1)
 }
 
 // W1, W2, W6, W7: the environment and hello of a process, before and after a restart.
@@ -293,7 +293,7 @@ func TestServe_StubbornAtTheEnd(t *testing.T) {
 	service, err := f.open(f.program("stubborn"))
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
-	pid := f.happened(SlotReady)[0].PID
+	pid := f.happened(slotReady)[0].PID
 	service.Close()
 	require.False(t, alive(pid))
 }
@@ -317,15 +317,15 @@ func TestServe_OtherFrames(t *testing.T) {
 	require.Empty(t, o.failures)
 	stop := <-f.stops
 	require.Equal(t, job.Stop{Reason: "disk full", Error: &job.Error{Type: "Full", Message: "no room"}}, stop)
-	require.Equal(t, []Measurement{{Name: "tokens", Value: 2}}, f.measured)
-	require.Empty(t, f.happened(SlotReplaced))
+	require.Equal(t, []measurement{{Name: "tokens", Value: 2}}, f.measured)
+	require.Empty(t, f.happened(slotReplaced))
 }
 
 // A program that asks again and again for a stop is heard once in each call.
 func TestServe_RequestStopOncePerCall(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.options.CallItems = OneItem
+	f.options.CallItems = oneItem
 	o := f.obey("stops enough", "1", "stops enough")
 	require.Empty(t, o.failures)
 	for range 2 {
@@ -368,7 +368,7 @@ func TestServe_KilledAtRandom(t *testing.T) {
 	<-done
 	require.Equal(t, in.String(), o.output)
 	last := map[int]int{}
-	for _, e := range f.happened(SlotReplaced) {
+	for _, e := range f.happened(slotReplaced) {
 		require.Equal(t, last[e.Slot]+1, e.Incarnation, "they count up, slot by slot")
 		last[e.Slot] = e.Incarnation
 	}
@@ -399,7 +399,7 @@ func TestServe_TooManyScopes(t *testing.T) {
 	require.Contains(t, o.output, "ScopeError")
 	require.Contains(t, o.output, "10000 timers are held already")
 	require.Empty(t, o.failures)
-	require.Empty(t, f.happened(SlotReplaced))
+	require.Empty(t, f.happened(slotReplaced))
 }
 
 // T17: a program that stops reading is ended when its call has expired, though the call is not yet
@@ -412,7 +412,7 @@ func TestServe_StopsReading(t *testing.T) {
 	require.Empty(t, o.failures)
 	require.EqualValues(t, 100, o.totals.OK)
 	require.EqualValues(t, 1, o.totals.Expiries)
-	require.ErrorContains(t, f.happened(SlotReplaced)[0].Err, "the call took longer than 2s")
+	require.ErrorContains(t, f.happened(slotReplaced)[0].Err, "the call took longer than 2s")
 }
 
 // S2, T17: the same at the end of a stop's grace.
@@ -459,5 +459,5 @@ func TestServe_TooLarge(t *testing.T) {
 	require.Equal(t, job.KindError, o.failures[0].Kind)
 	require.LessOrEqual(t, len(o.failures[1].Error.Type), 200)
 	require.LessOrEqual(t, len(o.failures[1].Error.Message), 64<<10)
-	require.Empty(t, f.happened(SlotReplaced))
+	require.Empty(t, f.happened(slotReplaced))
 }

@@ -47,11 +47,11 @@ type fixture struct {
 	stops    chan job.Stop
 	defect   func(error) // of the worker's own goroutines
 
-	measuring func(Measurement) // before a measurement is taken in; may be nil
+	measuring func(measurement) // before a measurement is taken in; may be nil
 
 	mu       sync.Mutex
-	events   []SlotEvent
-	measured []Measurement
+	events   []slotEvent
+	measured []measurement
 	log      logBuffer
 	logged   logBuffer // by the handler
 }
@@ -80,6 +80,11 @@ func setup(t *testing.T) *fixture {
 		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100), defect: func(err error) { t.Error(err) },
 		limits: wire.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
+}
+
+// sentinels sets the options for which tests have sizes and numbers of calls that withDefaults makes.
+func (f *fixture) sentinels() {
+	f.options.AutoConcurrency, f.options.OneItem = f.options.Concurrency == autoConcurrency, f.options.CallItems == oneItem
 }
 
 // open makes what a worker makes of a handler; it ends with the test.
@@ -138,7 +143,7 @@ func (f *fixture) running(slot int) *program {
 }
 
 // measure records a measurement.
-func (f *fixture) measure(m Measurement) {
+func (f *fixture) measure(m measurement) {
 	if f.measuring != nil {
 		f.measuring(m)
 	}
@@ -149,7 +154,7 @@ func (f *fixture) measure(m Measurement) {
 }
 
 // note records an event.
-func (f *fixture) note(e SlotEvent) {
+func (f *fixture) note(e slotEvent) {
 	f.metrics.slotEvent(e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,10 +162,10 @@ func (f *fixture) note(e SlotEvent) {
 }
 
 // happened returns the events of a kind so far.
-func (f *fixture) happened(kind SlotEventKind) []SlotEvent {
+func (f *fixture) happened(kind slotEventKind) []slotEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []SlotEvent
+	var found []slotEvent
 	for _, e := range f.events {
 		if e.Kind == kind {
 			found = append(found, e)
@@ -181,6 +186,7 @@ type outcome struct {
 // run runs the handler over the items of a file with this name and content.
 func (f *fixture) run(h Handler, name, content string) outcome {
 	f.t.Helper()
+	f.sentinels()
 	require.NoError(f.t, h.Check(f.options))
 	f.serve(h)
 	return f.flowOf(name, content)

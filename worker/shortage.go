@@ -82,10 +82,10 @@ func (s *slot) unbegun(why error) (wait time.Duration, stay bool) {
 		}
 		stay = s.out == nil && !s.short.lasts(r.patience)
 	})
-	r.lack.say(r, SlotEvent{Kind: SlotShort, Slot: s.number, Err: why, Wait: wait})
+	r.lack.say(r, slotEvent{Kind: slotShort, Slot: s.number, Err: why, Wait: wait})
 	switch {
 	case out:
-		r.observe(SlotEvent{Kind: SlotOut, Slot: s.number, Err: s.isOut()})
+		r.observe(slotEvent{Kind: slotOut, Slot: s.number, Err: s.isOut()})
 		r.lost(s.isOut())
 	case !stay:
 		trap.After(wait, "looking for batches again", nil, r.permits.Wake)
@@ -104,7 +104,7 @@ func (s *slot) begun() {
 	}
 	s.change(func() { s.short = shortage{} })
 	s.roster.permits.Wake()
-	s.roster.lack.over(s.roster, SlotEvent{Kind: SlotAble, Slot: s.number, Wait: time.Since(was.since).Round(time.Millisecond)})
+	s.roster.lack.over(s.roster, slotEvent{Kind: slotAble, Slot: s.number, Wait: time.Since(was.since).Round(time.Millisecond)})
 }
 
 // awaitResources waits after a call could not be begun in the slot. It returns false if the batch should give its items back.
@@ -125,7 +125,7 @@ type lack struct {
 // sayEvery is how often a worker says that it cannot begin anything.
 const sayEvery = 30 * time.Second
 
-func (l *lack) say(r *roster, e SlotEvent) {
+func (l *lack) say(r *roster, e slotEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.said.IsZero() || now.Sub(l.said) >= sayEvery {
@@ -134,7 +134,7 @@ func (l *lack) say(r *roster, e SlotEvent) {
 	}
 }
 
-func (l *lack) over(r *roster, e SlotEvent) {
+func (l *lack) over(r *roster, e slotEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -150,7 +150,7 @@ func (h *host) launchFirst(ctx context.Context, s *slot) (*program, error) {
 		if !isUnbegun(err) || !lacksResources(err) {
 			return p, err
 		}
-		h.roster.lack.say(h.roster, SlotEvent{Kind: SlotShort, Slot: s.number, Err: err})
+		h.roster.lack.say(h.roster, slotEvent{Kind: slotShort, Slot: s.number, Err: err})
 		if !backoff.Wait(backoff.Delay(h.roster.patience.first, try, h.roster.patience.most), ctx.Done()) {
 			return nil, err
 		}

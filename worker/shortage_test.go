@@ -31,7 +31,7 @@ func gone(t *testing.T, path string) (back func()) {
 // short waits until a slot has said that it cannot begin anything.
 func (f *fixture) short() {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool { return len(f.happened(SlotShort)) > 0 }, shortageTest, time.Millisecond)
+	require.Eventually(f.t, func() bool { return len(f.happened(slotShort)) > 0 }, shortageTest, time.Millisecond)
 }
 
 func TestD42_WhatCannotBeBegunIsNoItemsError(t *testing.T) {
@@ -61,8 +61,8 @@ func TestD42_WhatCannotBeBegunIsNoItemsError(t *testing.T) {
 			require.Empty(t, o.failures)
 			require.Equal(t, c.want, o.output)
 			require.Zero(t, o.totals.Retries)
-			require.Len(t, f.happened(SlotAble), 1)
-			require.Contains(t, f.happened(SlotShort)[0].Err.Error(), "no such file")
+			require.Len(t, f.happened(slotAble), 1)
+			require.Contains(t, f.happened(slotShort)[0].Err.Error(), "no such file")
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestD42_ItemsAreGivenBackWithTheReason(t *testing.T) {
 
 func TestD42_AShortSlotTakesNoBatchUntilItsNextTry(t *testing.T) {
 	t.Parallel()
-	r := newRoster("w", Options{Slots: 2, Concurrency: 1}.withDefaults(), func(SlotEvent) {})
+	r := newRoster("w", Options{Slots: 2, Concurrency: 1}.withDefaults(), func(slotEvent) {})
 	r.patience = patience{first: time.Hour, most: time.Hour, limit: time.Hour, missing: time.Hour}
 	require.Equal(t, 2, r.wanted())
 	_, stay := r.slots[0].unbegun(syscall.EAGAIN)
@@ -153,8 +153,8 @@ func TestD42_AProgramThatIsAbsentForAWhileIsNoRestart(t *testing.T) {
 	o := f.flowOf("in.jsonl", "1\n2\n")
 	require.Empty(t, o.failures)
 	require.Equal(t, "1\n2\n", o.output)
-	require.Len(t, f.happened(SlotReplaced), 1)
-	require.Empty(t, f.happened(SlotOut))
+	require.Len(t, f.happened(slotReplaced), 1)
+	require.Empty(t, f.happened(slotOut))
 }
 
 // tries are those in a row of the first slot.

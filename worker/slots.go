@@ -43,7 +43,7 @@ type roster struct {
 	fixed   int           // calls that a slot makes at once, unless there is a tuner
 	tuner   *tuning.Tuner // nil: there is none
 	permits *permits.Permits
-	observe func(SlotEvent)
+	observe func(slotEvent)
 
 	patience patience
 	lack     lack
@@ -56,12 +56,12 @@ type roster struct {
 	why      error         // why that was; set before gone is closed
 }
 
-func newRoster(worker string, o Options, observe func(SlotEvent)) *roster {
+func newRoster(worker string, o Options, observe func(slotEvent)) *roster {
 	r := &roster{
 		worker: worker, fixed: o.Concurrency, observe: observe, patience: usualPatience,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
-	if o.Concurrency == AutoConcurrency {
+	if o.Concurrency == autoConcurrency {
 		r.tuner = tuning.New(o.Slots, time.Now)
 	}
 	r.permits = permits.New(o.Slots*r.most(), r.wanted)
@@ -386,7 +386,7 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 	}
 	select {
 	case <-p.ready:
-		h.observe(SlotEvent{Kind: SlotReady, Slot: s.number, PID: p.pid(), Incarnation: incarnation})
+		h.observe(slotEvent{Kind: slotReady, Slot: s.number, PID: p.pid(), Incarnation: incarnation})
 		return p, nil
 	case <-p.ended:
 		return nil, startError(p.fate, "")

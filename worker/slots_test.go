@@ -14,7 +14,7 @@ import (
 func TestRoster_OutOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	o := Options{Slots: 1, Concurrency: 2, Restarts: NoRestarts}.withDefaults()
+	o := Options{Slots: 1, Concurrency: 2, NoRestarts: true}.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", o.Logger)
 	r := newRoster("worker-1", o, f.note)
 	var places []calls.Place
@@ -27,8 +27,8 @@ func TestRoster_OutOnce(t *testing.T) {
 		require.False(t, p.Replace(false))
 	}
 	<-r.gone
-	require.Len(t, f.happened(SlotOut), 1)
-	require.Len(t, f.happened(CallLeft), 2)
+	require.Len(t, f.happened(slotOut), 1)
+	require.Len(t, f.happened(callLeft), 2)
 	require.Zero(t, f.metrics.restarts.Load())
 }
 
@@ -37,8 +37,8 @@ func TestRoster_OutOnce(t *testing.T) {
 func TestRoster_LastSlotsGoOutTogether(t *testing.T) {
 	t.Parallel()
 	var r *roster
-	o := Options{Slots: 2, Restarts: NoRestarts}.withDefaults()
-	r = newRoster("worker-1", o, func(e SlotEvent) {
+	o := Options{Slots: 2, NoRestarts: true}.withDefaults()
+	r = newRoster("worker-1", o, func(e slotEvent) {
 		if e.Slot == 0 { // between its going out and the look at the others
 			r.slots[1].replaced(errExited, false)
 		}
@@ -91,7 +91,7 @@ func TestServe_DefectsEndAsErrors(t *testing.T) {
 	f.options.Slots = 1
 	defects := make(chan error, 10)
 	f.defect = func(err error) { defects <- err }
-	f.measuring = func(Measurement) { panic("no sink") }
+	f.measuring = func(measurement) { panic("no sink") }
 	f.serve(f.program("yes"))
 	p := f.running(0)
 	f.limits.Attempts = 1

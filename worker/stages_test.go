@@ -156,7 +156,7 @@ func TestStages_Redrive(t *testing.T) {
 	require.EqualValues(t, 30, report.Failed)
 
 	mended.Store(true)
-	again, err := jobs.NewClient(c.client).Redrive(t.Context(), "job", jobs.RedriveOptions{})
+	again, err := jobs.NewClient(c.client, nil).Redrive(t.Context(), "job", jobs.RedriveOptions{})
 	require.NoError(t, err)
 	report = c.wait(again)
 	require.Zero(t, report.Failed)

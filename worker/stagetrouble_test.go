@@ -205,7 +205,7 @@ func TestStages_P3_MaxFailed(t *testing.T) {
 
 	mended.Store(true)
 	tolerance := job.Tolerance("none")
-	again, err := jobs.NewClient(c.client).Resume(t.Context(), "job", jobs.ResumeOptions{Settings: job.Settings{MaxFailed: &tolerance}})
+	again, err := jobs.NewClient(c.client, nil).Resume(t.Context(), "job", jobs.ResumeOptions{Settings: job.Settings{MaxFailed: &tolerance}})
 	require.NoError(t, err)
 	report := c.wait(again)
 	require.Equal(t, job.Completed, report.State)

@@ -32,7 +32,10 @@ func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) 
 // StopNotice returns why the call should end, and when its context will end. It is not ok while the
 // call need not end. The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits
 // for the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own grace period.
-func StopNotice(ctx context.Context) (wire.StopNotice, bool) { return calls.StopNotice(ctx) }
+func StopNotice(ctx context.Context) (reason string, end time.Time, ok bool) {
+	notice, ok := calls.StopNotice(ctx)
+	return notice.Reason, notice.Deadline, ok
+}
 
 // RequestStop asks for a stop of the job whose call ctx belongs to: a plain one if err is nil,
 // otherwise one with that error, which makes the job fail if it is the first one and its type is not
@@ -76,8 +79,7 @@ const (
 func (w *Worker) awaitStops(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, w.stopsLimit)
 	defer cancel()
-	client := jobs.NewClientWith(w.client, jobs.ClientOptions{DataConverter: w.options.DataConverter})
-	listed, err := client.ListWith(asking, math.MaxInt, jobs.ListFilter{Running: true, Pools: []string{w.pool}})
+	listed, err := w.client.List(asking, math.MaxInt, &jobs.ListFilter{Running: true, Pools: []string{w.pool}})
 	if err != nil {
 		return nil // who cannot be asked now is no reason not to serve
 	}
@@ -102,7 +104,7 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 // stoppingLegs returns the open legs of a job that is stopping. It asks the job alone: legs that nobody serves would not answer.
 func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
-		value, err := w.client.QueryWorkflow(ctx, name, "", wire.QueryReport)
+		value, err := w.client.Temporal().QueryWorkflow(ctx, name, "", wire.QueryReport)
 		if err != nil && jobs.Unanswered(err) && ctx.Err() == nil {
 			backoff.Wait(askAgainAfter, ctx.Done())
 			continue
@@ -127,8 +129,8 @@ func (w *Worker) awaitStopOf(ctx context.Context, legs []string) {
 // awaitStop returns once a leg has taken in a stop, or has ended.
 func (w *Worker) awaitStop(ctx context.Context, leg string) {
 	for ctx.Err() == nil {
-		if desc, err := w.client.DescribeWorkflowExecution(ctx, leg, ""); err == nil {
-			_, stopped := lookup.StopIn(desc, w.options.DataConverter)
+		if desc, err := w.client.Temporal().DescribeWorkflowExecution(ctx, leg, ""); err == nil {
+			_, stopped := lookup.StopIn(desc, w.client.DataConverter())
 			if stopped || desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				return
 			}

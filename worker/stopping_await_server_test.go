@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -21,7 +22,7 @@ import (
 func (c *cluster) serveThorough(pool string, h worker.Handler, o worker.Options) *serving {
 	c.t.Helper()
 	o.Logger = silent
-	w, err := worker.New(c.client, pool, h, o)
+	w, err := worker.New(jobs.NewClient(c.client, nil), pool, h, o)
 	require.NoError(c.t, err)
 	w.SetStopsLimit(time.Hour)
 	return c.run(w)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -81,7 +82,7 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 			}
 		}
 	}).Return(nil, errors.New("nobody answers"))
-	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: converter.GetDefaultDataConverter()}, stopsLimit: time.Hour}
+	w := &Worker{pool: "score", client: jobs.NewClient(tc, nil), stopsLimit: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // matters only if something is broken
 	defer cancel()
 	require.NoError(t, w.awaitStops(ctx))
@@ -117,7 +118,7 @@ func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	}
 	describe().Return(described(nil), nil).Times(6)
 	describe().Return(described(map[string]*common.Payload{wire.MemoStop: payload(wire.StopNotice{})}), nil).Once()
-	w := &Worker{pool: "score", client: tc, options: Options{DataConverter: converter.GetDefaultDataConverter()}, stopsLimit: time.Hour}
+	w := &Worker{pool: "score", client: jobs.NewClient(tc, nil), stopsLimit: time.Hour}
 	require.NoError(t, w.awaitStops(t.Context()))
 	tc.AssertExpectations(t)
 }

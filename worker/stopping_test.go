@@ -30,14 +30,14 @@ func TestStopping_IsSeenByHandlers(t *testing.T) {
 	c := setup(t)
 	begun := make(chan struct{}, 10)
 	c.serve(worker.Each(func(ctx context.Context, text string) (string, error) {
-		_, early := worker.StopNotice(ctx)
+		_, _, early := worker.StopNotice(ctx)
 		begun <- struct{}{}
 		<-worker.Stopping(ctx)
-		notice, told := worker.StopNotice(ctx)
-		if early || !told || ctx.Err() != nil || time.Until(notice.Deadline) < time.Minute {
+		reason, end, told := worker.StopNotice(ctx)
+		if early || !told || ctx.Err() != nil || time.Until(end) < time.Minute {
 			return "", errors.New("it was not told in time")
 		}
-		return text + " " + notice.Reason, nil
+		return text + " " + reason, nil
 	}), worker.Options{Slots: 1})
 	run, _ := c.start("in.txt", "a\nb\n", func(s *job.Spec) { s.Grace = time.Hour })
 	<-begun
@@ -147,7 +147,7 @@ func TestStop_ManyWait(t *testing.T) {
 	reports, errs := make([]job.Report, waiters), make([]error, waiters)
 	var all sync.WaitGroup
 	for i := range waiters {
-		all.Go(func() { reports[i], errs[i] = jobs.NewClient(c.client).Get("job").Wait(ctx) })
+		all.Go(func() { reports[i], errs[i] = jobs.NewClient(c.client, nil).Get("job").Wait(ctx) })
 	}
 	require.NoError(t, run.Stop(ctx, job.Stop{Reason: "that will do"}))
 	first := c.wait(run)
@@ -198,7 +198,7 @@ func TestRequestStop_ByHandlers(t *testing.T) {
 func TestStopping_OutsideOfACall(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, worker.Stopping(t.Context()))
-	_, told := worker.StopNotice(t.Context())
+	_, _, told := worker.StopNotice(t.Context())
 	require.False(t, told)
 	require.ErrorContains(t, worker.RequestStop(t.Context(), nil), "pass on the one that the handler was given")
 }
@@ -283,7 +283,7 @@ func TestHooks_OfGoPrograms(t *testing.T) {
 	require.Equal(t, job.StageInit, calls[0].Stage)
 	require.Equal(t, "no broom", report.Hooks[1].Error.Message)
 	for name, hook := range map[string]worker.Hook{"Bad Name": func(context.Context, worker.HookCall) error { return nil }, "nothing": nil} {
-		_, err := worker.New(c.client, "pool", worker.Each(func(_ context.Context, s string) (string, error) { return s, nil }),
+		_, err := worker.New(jobs.NewClient(c.client, nil), "pool", worker.Each(func(_ context.Context, s string) (string, error) { return s, nil }),
 			worker.Options{Hooks: map[string]worker.Hook{name: hook}})
 		require.ErrorContains(t, err, "hook")
 	}
@@ -393,7 +393,7 @@ func TestStop_B9_Auto(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	content := manyItems(40_000)
-	auto := worker.Options{Slots: 2, Concurrency: worker.AutoConcurrency}
+	auto := worker.Options{Slots: 2, AutoConcurrency: true}
 	var first, second waiter
 	drained := c.serve(first.handler(), auto)
 	run, spec := c.start("in.jsonl", content, nil)
@@ -414,7 +414,7 @@ func TestStop_B9_Auto(t *testing.T) {
 	require.GreaterOrEqual(t, stopped.OK, done, "what the drained worker has done counts")
 	require.Greater(t, stopped.Workers[0].Concurrency, 1)
 
-	resumed, err := jobs.NewClient(c.client).Resume(t.Context(), spec.Name, jobs.ResumeOptions{})
+	resumed, err := jobs.NewClient(c.client, nil).Resume(t.Context(), spec.Name, jobs.ResumeOptions{})
 	require.NoError(t, err)
 	report := c.wait(resumed)
 	require.Equal(t, job.Completed, report.State)

@@ -2,7 +2,8 @@
 // that it gets. A [Handler] is a Go function ([Each], [Batch]) or a program ([Exec], [Serve]).
 //
 //	h := worker.Each(func(ctx context.Context, p Photo) (Thumb, error) { ... })
-//	w, err := worker.New(temporalClient, "thumbnails", h, worker.Options{Slots: 8})
+//	client := jobs.NewClient(temporalClient, nil)
+//	w, err := worker.New(client, "thumbnails", h, worker.Options{Slots: 8})
 //	err = w.Run(ctx)
 package worker
 
@@ -35,6 +36,7 @@ import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/entry"
 	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/lookup"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/permits"
@@ -48,7 +50,6 @@ import (
 	"github.com/stint-run/stint/workflows"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
@@ -56,7 +57,7 @@ import (
 type Worker struct {
 	pool    string
 	options Options
-	client  client.Client
+	client  *jobs.Client
 	access  *store.Access
 	acts    *activities.Activities
 	service service // of the handler; may be nil
@@ -78,11 +79,11 @@ type Worker struct {
 // New returns a worker of the pool that runs h. It checks the options and that the handler can run,
 // but does not poll yet. The caller closes the Temporal client. A Worker that is never run must be
 // closed.
-func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
+func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 	if err := childMain.check(); err != nil {
 		return nil, err
 	}
-	if err := job.CheckName("pool", pool); err != nil {
+	if err := limits.CheckName("pool", pool); err != nil {
 		return nil, err
 	}
 	if err := h.Check(o); err != nil {
@@ -107,10 +108,11 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
-	stops := &lookup.StopFinder{Client: c, Converter: o.DataConverter}
+	temporal := c.Temporal()
+	stops := &lookup.StopFinder{Client: temporal, Converter: c.DataConverter()}
 	handler, service, err := h.open(dependencies{
 		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
-		requestStop: stopper(c, o.DataConverter), defect: func(err error) { w.defect(log, err) },
+		requestStop: stopper(c), defect: func(err error) { w.defect(log, err) },
 	})
 	if err != nil {
 		return nil, err
@@ -118,22 +120,22 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 	handler, observer := o.sampled(handler, roster.observed(metrics))
 	w.access, w.service = o.access(h), service
 	w.link = &link{log: log, ask: func(ctx context.Context) error {
-		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
+		_, err := temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
 		return err
 	}}
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
 		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: observer,
 		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivityPlace, error) {
-			return lookup.Takers(ctx, c, id, run, activities)
+			return lookup.Takers(ctx, temporal, id, run, activities)
 		},
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivityPlace, error) {
-			return lookup.Places(ctx, c, o.DataConverter, id, run)
+			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c, o.DataConverter),
-		Pollers: func(ctx context.Context, pool string) (int, error) { return jobs.NewClient(c).Pollers(ctx, pool) },
+		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Pollers: c.Pollers,
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
-			value, err := c.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
+			value, err := temporal.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
 			if err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 			}
@@ -141,11 +143,11 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 		},
 		Notice: stops.Find,
 		CameBack: func(ctx context.Context, id, run string, back wire.CameBack) error {
-			return c.SignalWorkflow(ctx, id, run, wire.SignalCameBack, back)
+			return temporal.SignalWorkflow(ctx, id, run, wire.SignalCameBack, back)
 		},
 	})
 	_, programs := service.(*host)
-	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(c, roster.permits)); err != nil {
+	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(temporal, roster.permits)); err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -153,10 +155,8 @@ func New(c client.Client, pool string, h Handler, o Options) (*Worker, error) {
 }
 
 // stopper asks for stops of jobs.
-func stopper(c client.Client, conv converter.DataConverter) func(context.Context, string, job.Stop) error {
-	return func(ctx context.Context, name string, stop job.Stop) error {
-		return jobs.NewClientWith(c, jobs.ClientOptions{DataConverter: conv}).Get(name).Stop(ctx, stop)
-	}
+func stopper(c *jobs.Client) func(context.Context, string, job.Stop) error {
+	return func(ctx context.Context, name string, stop job.Stop) error { return c.Get(name).Stop(ctx, stop) }
 }
 
 // workerName identifies this worker, as Temporal's clients do: by the name that it is given, or its host, and its process.
@@ -322,8 +322,8 @@ type dependencies struct {
 	info        func(slot, incarnation int) SlotInfo
 	watchdog    *watchdog.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error
-	observe     func(SlotEvent)
-	measure     func(Measurement)
+	observe     func(slotEvent)
+	measure     func(measurement)
 	// defect ends the worker with an error, because one of its goroutines has panicked.
 	defect func(error)
 }

@@ -66,7 +66,7 @@ func (c *cluster) serve(h worker.Handler, o worker.Options) *serving {
 func (c *cluster) servePool(pool string, h worker.Handler, o worker.Options) *serving {
 	c.t.Helper()
 	o.Logger = silent
-	w, err := worker.New(c.client, pool, h, o)
+	w, err := worker.New(jobs.NewClient(c.client, nil), pool, h, o)
 	require.NoError(c.t, err)
 	return c.run(w)
 }
@@ -103,7 +103,7 @@ func (c *cluster) start(name, content string, change func(*job.Spec)) (*jobs.Run
 	if change != nil {
 		change(&spec)
 	}
-	run, err := jobs.NewClient(c.client).Start(c.t.Context(), spec)
+	run, err := jobs.NewClient(c.client, nil).Start(c.t.Context(), spec, nil)
 	require.NoError(c.t, err)
 	return run, spec
 }
@@ -121,7 +121,7 @@ func pass(ctx context.Context, gate <-chan struct{}) error {
 // resume resumes the job.
 func (c *cluster) resume() *jobs.Run {
 	c.t.Helper()
-	run, err := jobs.NewClient(c.client).Resume(c.t.Context(), "job", jobs.ResumeOptions{})
+	run, err := jobs.NewClient(c.client, nil).Resume(c.t.Context(), "job", jobs.ResumeOptions{})
 	require.NoError(c.t, err)
 	return run
 }
@@ -290,22 +290,22 @@ func TestWorker_Lifecycle(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	h := worker.Exec("cat")
-	_, err := worker.New(c.client, "No Pool", h, worker.Options{})
+	_, err := worker.New(jobs.NewClient(c.client, nil), "No Pool", h, worker.Options{})
 	require.ErrorContains(t, err, `pool name "No Pool"`)
-	_, err = worker.New(c.client, "pool", worker.Handler{}, worker.Options{})
+	_, err = worker.New(jobs.NewClient(c.client, nil), "pool", worker.Handler{}, worker.Options{})
 	require.Error(t, err)
-	_, err = worker.New(c.client, "pool", h, worker.Options{Slots: -1})
+	_, err = worker.New(jobs.NewClient(c.client, nil), "pool", h, worker.Options{Slots: -1})
 	require.ErrorContains(t, err, "Slots -1")
-	_, err = worker.New(c.client, "pool", worker.Exec("no-such-program-here"), worker.Options{})
+	_, err = worker.New(jobs.NewClient(c.client, nil), "pool", worker.Exec("no-such-program-here"), worker.Options{})
 	require.ErrorContains(t, err, "no-such-program-here")
 
-	idle, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent})
+	idle, err := worker.New(jobs.NewClient(c.client, nil), "pool", h, worker.Options{Logger: silent})
 	require.NoError(t, err)
 	idle.Close()
 	idle.Close()
 	require.Error(t, idle.Run(t.Context()), "it has been closed")
 
-	w, err := worker.New(c.client, "pool", h, worker.Options{Logger: silent})
+	w, err := worker.New(jobs.NewClient(c.client, nil), "pool", h, worker.Options{Logger: silent})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -63,7 +63,7 @@ func contractRoots() []reflect.Type {
 	)
 	add( // updates, their refusals, and queries
 		job.Settings{}, wire.Exchange{}, wire.Exchanged{}, wire.Refusal{}, wire.Reset{}, wire.ResetDone{},
-		wire.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
+		job.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
 		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, wire.StartInput{},
@@ -121,7 +121,7 @@ var (
 	wired     = []string{
 		"internal/wire.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
 		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "job.jsonFeed", "job.jsonLoop", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
-		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch",
+		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch", "jobs.HeldTimer",
 	}
 )
 

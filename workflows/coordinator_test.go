@@ -50,7 +50,7 @@ func TestJob_ReportInEveryState(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, p.InFlight)
 		require.Positive(t, p.OK)
-		r.Include(p)
+		wire.Include(&r, p)
 		require.Equal(t, 160+p.OK, r.OK)
 	})
 	report := w.mustRun()

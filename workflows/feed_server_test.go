@@ -200,14 +200,14 @@ func TestFeed_F11_Segments(t *testing.T) {
 		}
 		return 2 * n, nil
 	}
-	w, err := worker.New(s.temporal, "feeding", worker.Each(handle), worker.Options{Slots: 3, Logger: quiet})
+	w, err := worker.New(jobs.NewClient(s.temporal, nil), "feeding", worker.Each(handle), worker.Options{Slots: 3, Logger: quiet})
 	require.NoError(t, err)
 	stop := serve(w)
 	t.Cleanup(stop)
 	dir := t.TempDir()
 	run, err := s.client.Start(t.Context(), job.Spec{
 		Name: "feed-segments", Pool: "feeding", Feed: &job.Feed{Capacity: capacity}, Output: filepath.Join(dir, "out"), Backoff: time.Millisecond,
-	})
+	}, nil)
 	require.NoError(t, err)
 	newCaller := func(name string) *caller {
 		c := &caller{t: t, s: s, name: name, job: "feed-segments"}
@@ -306,13 +306,11 @@ func runFeed(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	for i := range 60 {
 		text := fmt.Sprint("item ", i)
 		got, err := feed.Call(t.Context(), text)
-		var failed *jobs.ItemError
-		var dropped *jobs.DroppedError
 		switch i % 10 {
 		case 3:
-			require.ErrorAs(t, err, &failed)
+			require.True(t, jobs.IsCode(err, jobs.CodeItem))
 		case 4:
-			require.ErrorAs(t, err, &dropped)
+			require.True(t, jobs.IsCode(err, jobs.CodeDropped))
 		default:
 			require.NoError(t, err)
 			require.Equal(t, text, got)

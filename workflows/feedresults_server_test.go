@@ -73,18 +73,14 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 		t.Logf("a result of %d bytes in %v", size, time.Since(start).Round(time.Millisecond))
 	}
 	_, err := feed.Call(ctx, fmt.Sprint("one ", 20<<20)) // B12
-	var failed *jobs.ItemError
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, "TooLarge", failed.Err.Type)
+	require.Equal(t, "TooLarge", isCode(t, err, jobs.CodeItem).Failure.Error.Type)
 	_, err = without.Call(ctx, "one 100000")
-	var stored *jobs.StoredError
-	require.ErrorAs(t, err, &stored)
-	require.NoError(t, stored.Err)
+	require.NoError(t, isCode(t, err, jobs.CodeStored).Err)
 	require.ErrorContains(t, err, "this client has no store")
 	denied := s.reader(t, j.spec.Name, feedstore.Options{Allow: []string{t.TempDir()}})
 	_, err = denied.Call(ctx, "one 100000")
 	var refused *store.DeniedError
-	require.ErrorAs(t, err, &stored)
+	isCode(t, err, jobs.CodeStored)
 	require.ErrorAs(t, err, &refused)
 
 	const n = 60
@@ -103,11 +99,9 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	}
 	index := 0
 	for r, err := range feed.Stream(ctx, slices.Values(items), jobs.StreamOptions{InPlace: true}) {
-		var failed *jobs.ItemError
 		switch word(index) {
 		case "bad":
-			require.ErrorAs(t, err, &failed)
-			require.Equal(t, "it is bad", failed.Err.Message)
+			require.Equal(t, "it is bad", isCode(t, err, jobs.CodeItem).Failure.Error.Message)
 		case "drop":
 			require.NoError(t, err)
 			require.True(t, r.Dropped)
@@ -151,8 +145,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	require.NoError(t, err)
 	s.awaitIdle(t, j.spec.Name)
 	_, err = without.Call(ctx, "without 50000")
-	var stored *jobs.StoredError
-	require.ErrorAs(t, err, &stored)
+	isCode(t, err, jobs.CodeStored)
 	start := time.Now()
 	var all sync.WaitGroup
 	for i := range 3 {
@@ -176,7 +169,7 @@ type slowStore struct {
 	release chan struct{}
 }
 
-func (s *slowStore) Outcome(ctx context.Context, at jobs.FeedPart, item int64) (jobs.FeedOutcome, error) {
+func (s *slowStore) Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error) {
 	s.reading <- struct{}{}
 	<-s.release
 	return s.FeedStore.Outcome(ctx, at, item)
@@ -223,8 +216,7 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 	require.NoError(t, err)
 	slow.release <- struct{}{}
 	got := <-answers
-	var discarded *jobs.DiscardedError
-	require.ErrorAs(t, got.err, &discarded)
+	isCode(t, got.err, jobs.CodeDiscarded)
 
 	for _, item := range []string{"b 100000", "c 200000"} {
 		call(item)
@@ -327,8 +319,7 @@ func TestFeed_F11_Results(t *testing.T) {
 	texts, _ = read(reader.Results(ctx, jobs.FeedCursor{Session: 2}, jobs.ResultsOptions{}))
 	require.Equal(t, wantSecond, texts)
 	for _, err := range feed.Results(ctx, jobs.FeedCursor{}, jobs.ResultsOptions{}) {
-		var stored *jobs.StoredError
-		require.ErrorAs(t, err, &stored)
+		isCode(t, err, jobs.CodeStored)
 	}
 	require.NotEmpty(t, filepath.Dir(report.Store))
 }
@@ -364,7 +355,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 			for i := range 40 {
 				text := fmt.Sprintf("session %d item %d", session, i)
 				err := one.PutWait(ctx, time.Minute, text)
-				if _, ok := errors.AsType[*jobs.SessionError](err); ok {
+				if jobs.IsCode(err, jobs.CodeSession) {
 					return
 				}
 				if !assert.NoError(t, err) {
@@ -399,4 +390,13 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 	require.Equal(t, report.OK, total)
 	require.Equal(t, report.Planned, report.OK+report.Discarded)
 	t.Logf("%d results, %d discarded", report.OK, report.Discarded)
+}
+
+// isCode returns the error of a feed, which has that code.
+func isCode(t *testing.T, err error, code jobs.FeedCode) *jobs.FeedError {
+	t.Helper()
+	e, _ := errors.AsType[*jobs.FeedError](err)
+	require.NotNil(t, e, "%v", err)
+	require.Equal(t, code, e.Code, "%v", err)
+	return e
 }

@@ -93,11 +93,11 @@ func refusing(t *testing.T) (*server, *refusal) {
 		return c
 	}
 	echo := func(_ context.Context, text string) (string, error) { return text, nil }
-	coordinator, err := worker.New(dial(r), "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
+	coordinator, err := worker.New(jobs.NewClient(dial(r), nil), "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
 	require.NoError(t, err)
 	t.Cleanup(serve(coordinator))
 	c := dial()
-	return &server{temporal: c, client: jobs.NewClient(c)}, r
+	return &server{temporal: c, client: jobs.NewClient(c, nil)}, r
 }
 
 // G1, F11: a feed whose job has continued as new, and is terminated before the new run has done anything, loses nothing: neither what

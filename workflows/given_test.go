@@ -109,7 +109,7 @@ func givenReport(t *testing.T, in wire.JobInput, legs []string) job.Report {
 	for _, leg := range legs {
 		tc.On("GetWorkflowHistory", mock.Anything, leg, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(began(wire.FeedLegInput{}))
 	}
-	report, err := jobs.NewClient(tc).Get("nightly").Report(t.Context())
+	report, err := jobs.NewClient(tc, nil).Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	return report
 }

@@ -60,7 +60,7 @@ var theServer = sync.OnceValues(func() (*server, error) {
 		return nil, err
 	}
 	echo := func(_ context.Context, text string) (string, error) { return text, nil }
-	coordinator, err := worker.New(c, "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
+	coordinator, err := worker.New(jobs.NewClient(c, nil), "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ var theServer = sync.OnceValues(func() (*server, error) {
 		c.Close()
 		temporal.Stop()
 	}
-	return &server{address: temporal.Address(), temporal: c, client: jobs.NewClient(c)}, nil
+	return &server{address: temporal.Address(), temporal: c, client: jobs.NewClient(c, nil)}, nil
 })
 
 // serve runs a worker until stop is called.
@@ -152,7 +152,7 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	w, err := worker.New(c, j.spec.Pool, worker.Each(j.handle), worker.Options{
+	w, err := worker.New(jobs.NewClient(c, nil), j.spec.Pool, worker.Each(j.handle), worker.Options{
 		Slots: slots, Logger: quiet, NoWorkflows: true, Drain: time.Second, Hooks: map[string]worker.Hook{"note": j.noting},
 	})
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 
 func (j *theJob) start(o jobs.StartOptions) *theJob {
 	j.t.Helper()
-	run, err := j.s.client.StartWith(j.t.Context(), j.spec, o)
+	run, err := j.s.client.Start(j.t.Context(), j.spec, &o)
 	require.NoError(j.t, err)
 	j.run = run
 	j.ids = append(j.ids, run.ID())

@@ -60,7 +60,7 @@ func (l *theLoop) worker(places int) (stop func()) {
 	if l.via != nil {
 		via = l.via
 	}
-	w, err := worker.New(via, l.spec.Pool, worker.Each(l.tick), worker.Options{
+	w, err := worker.New(jobs.NewClient(via, nil), l.spec.Pool, worker.Each(l.tick), worker.Options{
 		Sinks: []worker.Sink{sink},
 		Slots: places, Logger: quiet, NoWorkflows: true, Drain: 10 * time.Second, Hooks: map[string]worker.Hook{"note": l.noting},
 	})

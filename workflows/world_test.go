@@ -892,7 +892,7 @@ func heartbeatTimeout() error { return temporal.NewHeartbeatTimeoutError() }
 func transient(message string) error { return temporal.NewApplicationError(message, "Transient") }
 
 func orphaned(details ...any) error {
-	return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil, details...)
+	return temporal.NewNonRetryableApplicationError("the process that ran this has ended", wire.ErrorOrphaned, nil, details...)
 }
 
 func permanentError(kind string) error {

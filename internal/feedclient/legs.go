@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // Leg is one run of one of a feed's legs. A job that is started anew, or resumed, has other runs under the same numbers.
@@ -29,7 +30,7 @@ type Legs interface {
 	// Close closes the feed, and can be repeated. Errors: *[EndedError], *[FatalError].
 	Close(ctx context.Context, id string) error
 	// State returns what the leg knows of the feed. Errors: [ErrGone], *[FatalError].
-	State(ctx context.Context, leg Leg) (wire.FeedState, error)
+	State(ctx context.Context, leg Leg) (job.FeedState, error)
 	// Items returns what the leg knows of some of its items.
 	Items(ctx context.Context, leg Leg, items []int64) ([]wire.ItemState, error)
 	// Served reports whether any worker serves the feed's pool.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // openLeg returns the leg that takes items.
@@ -113,8 +114,8 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // State returns what the leg that takes items knows of the feed. Errors: those of Close.
-func (c *Client) State(ctx context.Context) (wire.FeedState, error) {
-	var state wire.FeedState
+func (c *Client) State(ctx context.Context) (job.FeedState, error) {
+	var state job.FeedState
 	closed := 0
 	err := c.onOpenLeg(ctx, func(ctx context.Context, l Leg) (err error) {
 		state, err = c.legs.State(ctx, l)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -167,8 +168,8 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
-func (t *temporalLegs) State(ctx context.Context, leg Leg) (wire.FeedState, error) {
-	var state wire.FeedState
+func (t *temporalLegs) State(ctx context.Context, leg Leg) (job.FeedState, error) {
+	var state job.FeedState
 	err := t.query(ctx, leg, wire.QueryFeed, &state)
 	return state, err
 }

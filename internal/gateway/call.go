@@ -82,7 +82,7 @@ func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Durat
 		return err
 	}
 	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, g.bodyOf(a, r))}
-	s.hand = newHand(limit, func(waited time.Duration) { cancel(&jobs.TimeoutError{Queued: -1, Total: waited}) })
+	s.hand = newHand(limit, func(waited time.Duration) { cancel(&jobs.FeedError{Code: jobs.CodeTimeout, Waited: waited}) })
 	s.hand.count = func() { g.meters.put(1) }
 	defer func() {
 		s.hand.stop()
@@ -137,9 +137,8 @@ func (s *streaming) run(ctx context.Context, f Feed) error {
 
 // ofItem reports whether an error concerns one item, so that the others go on.
 func ofItem(err error) bool {
-	var p problem
-	_, is := p.ofItem(err)
-	return is
+	e, ok := errors.AsType[*jobs.FeedError](err)
+	return ok && e.Kind() != ""
 }
 
 // begin begins the answer.
@@ -158,7 +157,7 @@ func (s *streaming) begin() {
 func (s *streaming) send(result jobs.Result[Value, Value], err error) error {
 	s.begin()
 	line := outcome{Index: result.Index, Dropped: result.Dropped}
-	if result.Ordinal >= 0 {
+	if result.Numbered {
 		line.Item = &result.Ordinal
 	}
 	s.g.meters.given(1)
@@ -173,13 +172,11 @@ func (s *streaming) send(result jobs.Result[Value, Value], err error) error {
 
 // inPlace is an item's error as a line has it.
 func inPlace(err error) *itemError {
-	var p problem
-	_, _ = p.ofItem(err)
-	e := &itemError{Kind: p.Kind, Type: p.Type, Message: err.Error()}
-	if item, ok := errors.AsType[*jobs.ItemError](err); ok {
-		e.Type, e.Message = item.Err.Type, item.Err.Message
+	e, _ := errors.AsType[*jobs.FeedError](err)
+	if e.Failure != nil {
+		return &itemError{Kind: e.Kind(), Type: e.Failure.Error.Type, Message: e.Failure.Error.Message}
 	}
-	return e
+	return &itemError{Kind: e.Kind(), Type: string(e.Code), Message: err.Error()}
 }
 
 // finish ends the answer, with an error if there is one.

@@ -38,11 +38,11 @@ func TestCall_Lines(t *testing.T) {
 	f := &fake{window: 4, call: func(_ context.Context, item Value) (Value, error) {
 		switch string(item) {
 		case "1":
-			return nil, &jobs.ItemError{Item: 101, Kind: "error", Err: job.Error{Type: "ValueError", Message: "bad"}}
+			return nil, &jobs.FeedError{Code: jobs.CodeItem, Item: new(int64(101)), Failure: &job.Failure{Kind: "error", Error: job.Error{Type: "ValueError", Message: "bad"}}}
 		case "2":
-			return nil, &jobs.DroppedError{Item: 102}
+			return nil, &jobs.FeedError{Code: jobs.CodeDropped, Item: new(int64(102))}
 		case "3":
-			return nil, &jobs.DiscardedError{Item: 103, Session: 1}
+			return nil, &jobs.FeedError{Code: jobs.CodeDiscarded, Item: new(int64(103)), Session: 1}
 		}
 		return Value(`"<` + string(item) + `>"`), nil
 	}}

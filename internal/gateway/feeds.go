@@ -36,7 +36,7 @@ func (f *feeds) take(name string) (feed Feed, done func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, nil, jobs.ErrReleased
+		return nil, nil, &jobs.FeedError{Code: jobs.CodeReleased}
 	}
 	s := f.known[name]
 	switch {

@@ -32,5 +32,5 @@ func TestFeeds(t *testing.T) {
 	f.close()
 	require.True(t, made["first"].released.Load())
 	_, _, err = f.take("first")
-	require.ErrorIs(t, err, jobs.ErrReleased)
+	require.True(t, jobs.IsCode(err, jobs.CodeReleased))
 }

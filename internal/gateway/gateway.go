@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/endpoint"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -45,7 +46,7 @@ type Feed interface {
 	Call(ctx context.Context, item Value) (Value, error)
 	Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamOptions) iter.Seq2[jobs.Result[Value, Value], error]
 	Results(ctx context.Context, from jobs.FeedCursor, o jobs.ResultsOptions) iter.Seq2[jobs.RecordedResult[Value], error]
-	State(ctx context.Context) (jobs.FeedState, error)
+	State(ctx context.Context) (job.FeedState, error)
 	Reset(ctx context.Context) (jobs.FeedReset, error)
 	Close(ctx context.Context) error
 	Release()
@@ -169,7 +170,7 @@ func (g *Gateway) serve(rt route) http.Handler {
 // withFeed runs fn with the feed that a request names.
 func (g *Gateway) withFeed(r *http.Request, fn func(Feed) error) error {
 	name := r.PathValue("name")
-	if job.CheckName("job", name) != nil {
+	if limits.CheckName("job", name) != nil {
 		return &jobs.NotFoundError{Name: name}
 	}
 	feed, done, err := g.feeds.take(name)
@@ -183,13 +184,13 @@ func (g *Gateway) withFeed(r *http.Request, fn func(Feed) error) error {
 // stateAnswer is the answer to a request for a feed's state.
 type stateAnswer struct {
 	Name string `json:"name"`
-	jobs.FeedState
+	job.FeedState
 	Idle bool `json:"idle"` // everything accepted is done
 	Full bool `json:"full"` // the capacity, in items or in bytes, is taken
 }
 
 func (g *Gateway) state(a *answer, r *http.Request) {
-	var state jobs.FeedState
+	var state job.FeedState
 	if err := g.plain(r, func(f Feed) (err error) { state, err = f.State(r.Context()); return err }); err != nil {
 		a.fail(err)
 		return

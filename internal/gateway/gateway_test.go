@@ -5,14 +5,14 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/stint-run/stint/jobs"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
 func TestState(t *testing.T) {
 	t.Parallel()
-	f := &fake{state: func() (jobs.FeedState, error) {
-		return jobs.FeedState{Capacity: 8, CapacityBytes: 100, Backlog: 8, Session: 3, Accepted: 20}, nil
+	f := &fake{state: func() (job.FeedState, error) {
+		return job.FeedState{Capacity: 8, CapacityBytes: 100, Backlog: 8, Session: 3, Accepted: 20}, nil
 	}}
 	s := serve(t, f, nil)
 	var got map[string]any

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,7 +58,9 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	for _, kind := range doc.Components.Schemas.Error.Properties["type"].Enum {
-		require.Contains(t, text.String(), `"`+kind+`"`)
+		if _, status := jobs.FeedCode(kind).Problem(); status == 0 { // the gateway's own
+			require.Contains(t, text.String(), `"`+kind+`"`)
+		}
 	}
 	for _, word := range strings.FieldsFunc(text.String(), func(r rune) bool { return r != '"' && (r < 'A' || r > 'z') }) {
 		if strings.HasPrefix(word, `"`) && strings.HasSuffix(word, `Error"`) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
-// problem is an error as clients see it. Type is the name of the error in package job and in the client for Python.
+// problem is an error as clients see it. Type is a code of package jobs or a type below, and the name of the error in the client for Python.
 type problem struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
@@ -73,11 +73,11 @@ const statusGone = 499
 // ended returns the error of a request whose context may have ended: why it has, if that is what the error is about.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if cause == nil || !errors.Is(err, context.Canceled) {
+	switch {
+	case cause == nil || !errors.Is(err, context.Canceled):
 		return err
-	}
-	if uncertain := (*jobs.UncertainError)(nil); errors.As(err, &uncertain) {
-		return &jobs.UncertainError{Err: cause}
+	case jobs.IsCode(err, jobs.CodeUncertain):
+		return &jobs.FeedError{Code: jobs.CodeUncertain, Err: cause}
 	}
 	return cause
 }
@@ -85,127 +85,66 @@ func ended(ctx context.Context, err error) error {
 // explain returns an error's status and what clients see of it.
 func explain(err error) (int, problem) {
 	p := problem{Message: err.Error()}
-	if status, ok := p.ofRequest(err); ok {
-		return status, p
-	}
-	if status, ok := p.ofItem(err); ok {
-		return status, p
-	}
-	return p.ofFeed(err), p
-}
-
-func (p *problem) ofRequest(err error) (int, bool) {
 	var request *requestError
-	var uncertain *jobs.UncertainError
+	var feed *jobs.FeedError
 	switch {
 	case errors.As(err, &request):
 		p.Type, p.Line = request.kind, request.line
-		return request.status, true
-	case errors.As(err, &uncertain):
-		status, reason := explain(uncertain.Err)
-		p.Type, p.Reason = "UncertainError", &reason
-		if status < http.StatusInternalServerError {
-			status = http.StatusBadGateway // sending it again may do it twice
-		}
-		return status, true
-	case errors.Is(err, errDraining), errors.Is(err, jobs.ErrReleased):
+		return request.status, p
+	case errors.As(err, &feed):
+		return p.ofFeed(feed), p
+	case errors.Is(err, errDraining):
 		p.Type, p.Message = typeUnavailable, errDraining.Error()
-		return http.StatusServiceUnavailable, true
-	}
-	return 0, false
-}
-
-// ofItem is for errors that concern one item.
-func (p *problem) ofItem(err error) (int, bool) {
-	var failed *jobs.ItemError
-	var dropped *jobs.DroppedError
-	var discarded *jobs.DiscardedError
-	var stored *jobs.StoredError
-	var decode *jobs.DecodeError
-	var invalid *jobs.InvalidItemError
-	var large *jobs.TooLargeError
-	switch {
-	case errors.As(err, &failed):
-		p.Type, p.Item, p.Kind, p.Attempts = "ItemError", &failed.Item, failed.Kind, failed.Attempts
-		p.Cause = &job.Error{Type: failed.Err.Type, Message: failed.Err.Message}
-		return http.StatusUnprocessableEntity, true
-	case errors.As(err, &dropped):
-		p.Type, p.Item, p.Kind = "DroppedError", &dropped.Item, "dropped"
-		return http.StatusUnprocessableEntity, true
-	case errors.As(err, &discarded):
-		p.Type, p.Item, p.Kind = "DiscardedError", &discarded.Item, "discarded"
-		return http.StatusGone, true
-	case errors.As(err, &stored):
-		p.Type, p.Kind = "StoredError", "stored"
-		if stored.Item >= 0 {
-			p.Item = &stored.Item
-		}
-		if stored.Err == nil {
-			p.Message = "the outcome is in the feed's store, and the gateway was started without --allow"
-		}
-		return http.StatusGone, true
-	case errors.As(err, &decode):
-		p.Type, p.Item, p.Kind = "DecodeError", &decode.Item, "decode"
-		return http.StatusBadGateway, true
-	case errors.As(err, &invalid):
-		p.Type, p.Kind = typeInvalidItem, "refused"
-		return http.StatusBadRequest, true
-	case errors.As(err, &large):
-		p.Type, p.Kind, p.MaxItems, p.MaxBytes = typeTooLarge, "refused", large.MaxItems, large.MaxBytes
-		return http.StatusRequestEntityTooLarge, true
-	}
-	return 0, false
-}
-
-// ofFeed is for the others.
-func (p *problem) ofFeed(err error) int {
-	var full *jobs.FullError
-	var closed *jobs.ClosedError
-	var stopped *jobs.StoppedError
-	var failed *jobs.FailedError
-	var unknown *jobs.NotFoundError
-	var other *jobs.NotFeedError
-	var unserved *jobs.UnservedError
-	var late *jobs.TimeoutError
-	switch {
-	case errors.As(err, &full):
-		p.Type, p.Waited = "FullError", full.Waited.Seconds()
-		p.Capacity, p.CapacityBytes, p.Backlog, p.BacklogBytes = full.Capacity, full.CapacityBytes, full.Backlog, full.BacklogBytes
-		return http.StatusTooManyRequests
-	case errors.As(err, &closed):
-		p.Type = "ClosedError"
-		return http.StatusConflict
-	case errors.As(err, &stopped):
-		p.Type = "StoppedError"
-		return http.StatusConflict
-	case errors.As(err, &failed):
+		return http.StatusServiceUnavailable, p
+	case errors.As(err, new(*jobs.FailedError)):
 		p.Type = "FailedError"
-		return http.StatusConflict
-	case errors.As(err, &unknown):
+		return http.StatusConflict, p
+	case errors.As(err, new(*jobs.NotFoundError)):
 		p.Type = "NotFoundError"
-		return http.StatusNotFound
-	case errors.As(err, &other):
-		p.Type = "NotFeedError"
-		return http.StatusNotFound
-	case errors.As(err, &unserved):
-		p.Type = "UnservedError"
-		return http.StatusServiceUnavailable
-	case errors.As(err, &late):
-		p.Type, p.Total, p.Accepted = typeTimeout, late.Total.Seconds(), late.Accepted
-		if late.Queued >= 0 {
-			queued := late.Queued.Seconds()
-			p.Queued = &queued
-		}
-		return http.StatusGatewayTimeout
+		return http.StatusNotFound, p
 	case errors.Is(err, context.DeadlineExceeded):
 		p.Type = typeTimeout
-		return http.StatusGatewayTimeout
+		return http.StatusGatewayTimeout, p
 	case errors.Is(err, context.Canceled):
 		p.Type = typeUnavailable
-		return statusGone
+		return statusGone, p
 	}
 	p.Type = typeUnavailable // the Temporal server's
-	return http.StatusBadGateway
+	return http.StatusBadGateway, p
+}
+
+// ofFeed adds what a feed's error says, and returns its status.
+func (p *problem) ofFeed(e *jobs.FeedError) (status int) {
+	p.Type, status = e.Code.Problem()
+	p.Item, p.Kind = e.Item, e.Kind()
+	switch e.Code {
+	case jobs.CodeUncertain:
+		why, reason := explain(e.Err)
+		p.Reason = &reason
+		if why >= http.StatusInternalServerError {
+			status = why // otherwise sending it again may do it twice
+		}
+	case jobs.CodeReleased:
+		p.Message = errDraining.Error()
+	case jobs.CodeFull:
+		p.Capacity, p.CapacityBytes, p.Backlog, p.BacklogBytes = e.MaxItems, e.MaxBytes, e.Items, e.Bytes
+		p.Waited = e.Waited.Seconds()
+	case jobs.CodeTooLarge:
+		p.MaxItems, p.MaxBytes = e.MaxItems, e.MaxBytes
+	case jobs.CodeTimeout:
+		p.Total, p.Accepted = e.Waited.Seconds(), e.Accepted
+		if e.Queued != nil {
+			queued := e.Queued.Seconds()
+			p.Queued = &queued
+		}
+	case jobs.CodeItem:
+		p.Attempts, p.Cause = e.Failure.Attempts, &job.Error{Type: e.Failure.Error.Type, Message: e.Failure.Error.Message}
+	case jobs.CodeStored:
+		if e.Err == nil {
+			p.Message = "the outcome is in the feed's store, and the gateway was started without --allow"
+		}
+	}
+	return status
 }
 
 // retryAfter is when a request that was refused with a status may be sent again; 0: it says nothing.

@@ -21,25 +21,26 @@ func TestStatuses(t *testing.T) {
 		status int
 		kind   string
 	}{
-		{&jobs.FullError{Name: "f", Capacity: 8}, 429, "FullError"},
-		{&jobs.TooLargeError{Items: 9, MaxItems: 8}, 413, "TooLargeError"},
-		{&jobs.InvalidItemError{Err: io.EOF}, 400, "InvalidItemError"},
-		{&jobs.ClosedError{Name: "f"}, 409, "ClosedError"},
-		{&jobs.StoppedError{Name: "f"}, 409, "StoppedError"},
+		{&jobs.FeedError{Code: jobs.CodeFull, Feed: "f", MaxItems: 8}, 429, "FullError"},
+		{&jobs.FeedError{Code: jobs.CodeTooLarge, Items: 9, MaxItems: 8}, 413, "TooLargeError"},
+		{&jobs.FeedError{Code: jobs.CodeInvalidItem, Err: io.EOF}, 400, "InvalidItemError"},
+		{&jobs.FeedError{Code: jobs.CodeClosed, Feed: "f"}, 409, "ClosedError"},
+		{&jobs.FeedError{Code: jobs.CodeStopped, Feed: "f"}, 409, "StoppedError"},
 		{&jobs.FailedError{}, 409, "FailedError"},
 		{&jobs.NotFoundError{Name: "f"}, 404, "NotFoundError"},
-		{&jobs.NotFeedError{Name: "f"}, 404, "NotFeedError"},
-		{&jobs.UnservedError{Name: "f"}, 503, "UnservedError"},
-		{&jobs.TimeoutError{Queued: time.Second, Total: 2 * time.Second}, 504, "TimeoutError"},
+		{&jobs.FeedError{Code: jobs.CodeNotFeed, Feed: "f"}, 404, "NotFeedError"},
+		{&jobs.FeedError{Code: jobs.CodeUnserved, Feed: "f"}, 503, "UnservedError"},
+		{&jobs.FeedError{Code: jobs.CodeTimeout, Queued: new(time.Second), Waited: 2 * time.Second}, 504, "TimeoutError"},
 		{context.DeadlineExceeded, 504, "TimeoutError"},
-		{&jobs.UncertainError{Err: &jobs.TimeoutError{Queued: -1}}, 504, "UncertainError"},
-		{&jobs.UncertainError{Err: &jobs.ClosedError{}}, 502, "UncertainError"},
-		{&jobs.ItemError{Item: 5, Kind: "crash", Err: job.Error{Type: "Signal", Message: "killed"}}, 422, "ItemError"},
-		{&jobs.DroppedError{Item: 5}, 422, "DroppedError"},
-		{&jobs.DiscardedError{Item: 5}, 410, "DiscardedError"},
-		{&jobs.StoredError{Item: -1}, 410, "StoredError"},
-		{&jobs.DecodeError{Item: 5, Err: io.EOF}, 502, "DecodeError"},
-		{jobs.ErrReleased, 503, "UnavailableError"},
+		{&jobs.FeedError{Code: jobs.CodeUncertain, Err: &jobs.FeedError{Code: jobs.CodeTimeout}}, 504, "UncertainError"},
+		{&jobs.FeedError{Code: jobs.CodeUncertain, Err: &jobs.FeedError{Code: jobs.CodeClosed}}, 502, "UncertainError"},
+		{&jobs.FeedError{Code: jobs.CodeItem, Item: new(int64(5)), Failure: &job.Failure{Kind: "crash", Error: job.Error{Type: "Signal", Message: "killed"}}}, 422, "ItemError"},
+		{&jobs.FeedError{Code: jobs.CodeDropped, Item: new(int64(5))}, 422, "DroppedError"},
+		{&jobs.FeedError{Code: jobs.CodeDiscarded, Item: new(int64(5))}, 410, "DiscardedError"},
+		{&jobs.FeedError{Code: jobs.CodeStored}, 410, "StoredError"},
+		{&jobs.FeedError{Code: jobs.CodeDecode, Item: new(int64(5)), Err: io.EOF}, 502, "DecodeError"},
+		{&jobs.FeedError{Code: jobs.CodeReleased}, 503, "UnavailableError"},
+		{&jobs.FeedError{Code: jobs.CodeSilent}, 504, "TimeoutError"},
 		{errors.New("connection refused"), 502, "UnavailableError"},
 	}
 	for _, c := range cases {
@@ -48,7 +49,7 @@ func TestStatuses(t *testing.T) {
 			s := serve(t, &fake{
 				call:  func(context.Context, Value) (Value, error) { return nil, c.err },
 				put:   func([]Value) error { return c.err },
-				state: func() (jobs.FeedState, error) { return jobs.FeedState{}, c.err },
+				state: func() (job.FeedState, error) { return job.FeedState{}, c.err },
 			}, nil)
 			replies := []reply{
 				s.post("/v1/feeds/f/call", jsonType, `1`),

@@ -128,8 +128,8 @@ func (p *putter) list(ctx context.Context, list []Value) error {
 			n = p.fits(list)
 		}
 		err := p.send(ctx, list[:n])
-		var large *jobs.TooLargeError
-		if p.flows && n > 1 && errors.As(err, &large) {
+		large, ok := errors.AsType[*jobs.FeedError](err)
+		if p.flows && n > 1 && ok && large.Code == jobs.CodeTooLarge {
 			p.items, p.bytes = max(1, min(p.items, large.MaxItems)), min(p.bytes, large.MaxBytes)
 			if p.fits(list) < n {
 				continue

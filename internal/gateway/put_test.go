@@ -55,9 +55,9 @@ func TestPut_WholeOrFlowing(t *testing.T) {
 		}
 		switch {
 		case len(list) > 100:
-			return &jobs.TooLargeError{Items: len(list), MaxItems: 100, MaxBytes: 1 << 20}
+			return &jobs.FeedError{Code: jobs.CodeTooLarge, Items: len(list), MaxItems: 100, MaxBytes: 1 << 20}
 		case n+len(list) > 1150:
-			return &jobs.FullError{Name: "f", Capacity: 100}
+			return &jobs.FeedError{Code: jobs.CodeFull, Feed: "f", MaxItems: 100}
 		}
 		return nil
 	}

@@ -41,7 +41,7 @@ func TestResults(t *testing.T) {
 
 func TestResults_Errors(t *testing.T) {
 	t.Parallel()
-	f := &fake{broken: &jobs.StoredError{Item: -1, Err: errors.New("denied")}}
+	f := &fake{broken: &jobs.FeedError{Code: jobs.CodeStored, Err: errors.New("denied")}}
 	s := serve(t, f, nil)
 	r := s.send(http.MethodGet, "/v1/feeds/f/results", "", nil)
 	require.Equal(t, http.StatusGone, r.status)

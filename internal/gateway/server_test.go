@@ -101,7 +101,7 @@ func canceled(cause error) context.Context {
 // A put of which nothing is known says so at the end.
 func TestServe_UncertainPut(t *testing.T) {
 	t.Parallel()
-	err := ended(canceled(errDraining), &jobs.UncertainError{Err: context.Canceled})
+	err := ended(canceled(errDraining), &jobs.FeedError{Code: jobs.CodeUncertain, Err: context.Canceled})
 	status, p := explain(err)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, "UncertainError", p.Type)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -32,7 +32,7 @@ type fake struct {
 	put      func(list []Value) error
 	call     func(ctx context.Context, item Value) (Value, error)
 	window   int
-	state    func() (jobs.FeedState, error)
+	state    func() (job.FeedState, error)
 	taken    atomic.Int64 // by streams
 	left     atomic.Bool  // a stream has been left before its end
 	released atomic.Bool
@@ -99,7 +99,7 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamO
 			if !more {
 				if ctx.Err() != nil {
 					f.left.Store(true)
-					yield(jobs.Result[Value, Value]{Index: index, Ordinal: -1}, ctx.Err())
+					yield(jobs.Result[Value, Value]{Index: index}, ctx.Err())
 				}
 				return
 			}
@@ -109,8 +109,8 @@ func (f *fake) Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamO
 			case <-ctx.Done():
 				p.err = ctx.Err()
 			}
-			r := jobs.Result[Value, Value]{Index: index, Ordinal: 100 + index, Out: p.out}
-			if dropped := (*jobs.DroppedError)(nil); errors.As(p.err, &dropped) {
+			r := jobs.Result[Value, Value]{Index: index, Ordinal: 100 + index, Numbered: true, Out: p.out}
+			if jobs.IsCode(p.err, jobs.CodeDropped) {
 				r.Dropped, p.err = true, nil
 			}
 			if !yield(r, p.err) || p.err != nil && !ofItem(p.err) {
@@ -148,9 +148,9 @@ func (f *fake) Results(ctx context.Context, from jobs.FeedCursor, o jobs.Results
 	}
 }
 
-func (f *fake) State(context.Context) (jobs.FeedState, error) {
+func (f *fake) State(context.Context) (job.FeedState, error) {
 	if f.state == nil {
-		return jobs.FeedState{Capacity: 256, CapacityBytes: 4 << 20, Session: 1}, nil
+		return job.FeedState{Capacity: 256, CapacityBytes: 4 << 20, Session: 1}, nil
 	}
 	return f.state()
 }

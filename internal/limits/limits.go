@@ -1,4 +1,4 @@
-// Package limits has the defaults and the bounds of jobs. Those that a user chooses are documented with the fields of job.Spec.
+// Package limits has the defaults and the bounds of jobs, and what their names and windows look like. Those that a user chooses are documented with the fields of job.Spec.
 package limits
 
 import "time"
@@ -35,6 +35,8 @@ const (
 	// MaxName is the length limit of job and pool names, in bytes.
 	MaxName    = 200
 	MaxBackoff = time.Minute
+	// MaxRate is the highest job.Rate: a billion items a second.
+	MaxRate = 1_000_000_000_000
 	// LeastAutoWindow is the least automatic window.
 	LeastAutoWindow = 64
 	// MaxWindow is what the legs that a job has open at once can have in flight: each has a page of at most 600

@@ -175,7 +175,7 @@ func (f *feedJob) exchange(ctx workflow.Context, leg *simFlow, x wire.Exchange) 
 	if err := u.validator.(func(wire.Exchange) error)(x); err != nil {
 		return a, err
 	}
-	state, err := leg.queries[wire.QueryFeed].(func() (wire.FeedState, error))()
+	state, err := leg.queries[wire.QueryFeed].(func() (job.FeedState, error))()
 	if err != nil {
 		return a, err
 	}

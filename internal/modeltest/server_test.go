@@ -438,7 +438,7 @@ func (v *server) perform(ctx workflow.Context, name string, arg *common.Payloads
 		switch {
 		case err == nil && !once && v.bad(2, 4) == 1:
 			v.note("the result of %s is lost", name)
-		case err == nil, once, temporal.IsCanceledError(err), errors.As(err, &app) && (app.NonRetryable() || app.Type() == job.ErrorOrphaned):
+		case err == nil, once, temporal.IsCanceledError(err), errors.As(err, &app) && (app.NonRetryable() || app.Type() == wire.ErrorOrphaned):
 			if err == nil {
 				v.accept(result)
 			}
@@ -566,7 +566,7 @@ func (v *server) fault(w *work) int {
 // lost is the error of an execution whose process has died.
 func (v *server) lost(batch bool) error {
 	if batch && v.pick(2, 40) == 1 {
-		return temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil)
+		return temporal.NewNonRetryableApplicationError("the process that ran this has ended", wire.ErrorOrphaned, nil)
 	}
 	return temporal.NewHeartbeatTimeoutError()
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-run/stint/internal/lookup"
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -76,7 +75,7 @@ func failActivity(ctx context.Context, c client.Client, namespace string, of *co
 		hint, _ := lookup.LastHint(activity, converter.GetDefaultDataConverter())
 		details = []any{hint} // what it had in hand
 	}
-	orphaned := temporal.NewNonRetryableApplicationError("the process that ran this has ended", job.ErrorOrphaned, nil, details...)
+	orphaned := temporal.NewNonRetryableApplicationError("the process that ran this has ended", wire.ErrorOrphaned, nil, details...)
 	err := c.CompleteActivityByID(ctx, namespace, of.GetWorkflowId(), of.GetRunId(), activity.GetActivityId(), nil, orphaned)
 	return ignoreGone(err, "ending an orphan of "+of.GetWorkflowId()) // gone: it has just ended
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -78,7 +77,7 @@ func TestEnd(t *testing.T) {
 		Run(func(args mock.Arguments) {
 			var app *temporal.ApplicationError
 			require.ErrorAs(t, args.Error(6), &app)
-			require.Equal(t, job.ErrorOrphaned, app.Type())
+			require.Equal(t, wire.ErrorOrphaned, app.Type())
 			require.True(t, app.NonRetryable())
 			require.Equal(t, "run-of-"+args.String(2), args.String(3))
 			failed = append(failed, args.String(4))

@@ -49,7 +49,7 @@ func TestPredict_KnownSpeed(t *testing.T) {
 	require.GreaterOrEqual(t, *p.Seconds.High, truth-1e-6)
 	require.InDelta(t, *p.Seconds.Low, *p.Seconds.High, 1e-6, "nothing varies")
 
-	d.spec.JobRate = job.Per(10, time.Second)
+	d.spec.JobRate = wire.Per(10, time.Second)
 	require.InDelta(t, 501, d.Predict(report, 2000, s).Seconds.Value, 1, "the job's rate holds it up")
 }
 

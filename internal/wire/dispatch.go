@@ -131,7 +131,7 @@ type SlowDownRequest struct {
 
 // OfAll estimates the rate of a job of so many legs from that of the one leg.
 func (r SlowDownRequest) OfAll(legs int) job.Rate {
-	return min(r.Observed, job.MaxRate) * job.Rate(max(1, legs))
+	return min(r.Observed, limits.MaxRate) * job.Rate(max(1, legs))
 }
 
 // ForcedEnds are the processes that a stop has ended by signals: at most limits.MaxForced, and a count of the others.

@@ -166,22 +166,3 @@ type ResetDone struct {
 	Session   int64 `json:"s"` // that has begun
 	Discarded int64 `json:"d"` // items of earlier sessions that the open leg had waiting
 }
-
-// FeedState is what a leg of a feed knows of the feed.
-type FeedState struct {
-	Leg           int           `json:"leg"`
-	Open          bool          `json:"open"` // it takes items
-	Session       int64         `json:"session"`
-	Accepted      int64         `json:"accepted"` // items of the feed, in all sessions
-	Capacity      int           `json:"capacity"`
-	CapacityBytes int64         `json:"capacity_bytes"`
-	Backlog       int           `json:"backlog"` // accepted and unfinished
-	BacklogBytes  int64         `json:"backlog_bytes"`
-	Waiting       int           `json:"waiting"`   // of these, items of this leg in no batch yet
-	Unclaimed     int           `json:"unclaimed"` // results that their clients have not taken: not yet, or not in time
-	Oldest        time.Duration `json:"oldest"`    // age of the oldest unfinished item of this leg
-	Discarded     int64         `json:"discarded"` // items that resets have removed from this leg
-	Queued        time.Duration `json:"queued"`    // time in queue, summed over the items of this leg that have left it
-	QueuedMax     time.Duration `json:"queued_max"`
-	Left          int64         `json:"left"` // items that have left the queue
-}

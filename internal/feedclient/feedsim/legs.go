@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -228,17 +229,17 @@ func (f *Feed) Close(ctx context.Context, _ string) error {
 }
 
 // State is one of feedclient.Legs.
-func (f *Feed) State(ctx context.Context, id feedclient.Leg) (wire.FeedState, error) {
+func (f *Feed) State(ctx context.Context, id feedclient.Leg) (job.FeedState, error) {
 	if err := errors.Join(f.travel(ctx), f.workers(ctx)); err != nil {
-		return wire.FeedState{}, err
+		return job.FeedState{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.find(id)
 	if l == nil || l.over {
-		return wire.FeedState{}, feedclient.ErrGone
+		return job.FeedState{}, feedclient.ErrGone
 	}
-	return wire.FeedState{
+	return job.FeedState{
 		Leg: l.id.Number, Open: !l.sealed, Session: f.session, Accepted: int64(len(f.items)), Capacity: f.o.Capacity,
 		CapacityBytes: f.o.CapacityBytes, Backlog: f.backlog, BacklogBytes: f.bytes, Waiting: len(f.queue),
 	}, nil

@@ -140,8 +140,8 @@ func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 	forced := wire.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
 	forced.Add(result.ForcedEnds)
 	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
-	r.Workers = job.AddWorkers(r.Workers, result.Workers)
-	r.Stages = job.AddStages(r.Stages, result.Stages)
+	r.Workers = wire.AddWorkers(r.Workers, result.Workers)
+	r.Stages = wire.AddStages(r.Stages, result.Stages)
 	c.State.Fresh.Add(dispatch.CountsOf(result.Outcomes))
 	c.traits.Ended(ended, result)
 	c.Left += result.Left

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 )
@@ -187,7 +188,7 @@ func window(r job.Report) string {
 	if r.Settings.Window == nil {
 		return ""
 	}
-	return " · window " + job.DescribeWindow(*r.Settings.Window, r.Window)
+	return " · window " + limits.DescribeWindow(*r.Settings.Window, r.Window)
 }
 
 // describeEnds lists what has not ended well.

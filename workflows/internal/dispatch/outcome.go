@@ -58,7 +58,7 @@ func (d *Dispatcher) credit(r wire.ProcessResult) {
 	if r.Worker == "" {
 		return
 	}
-	d.sofar.Workers = job.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
+	d.sofar.Workers = wire.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
 		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx), Concurrency: r.Capacity.Present(),
 	}})
 }
@@ -83,7 +83,7 @@ func (d *Dispatcher) failed(t task, err error) {
 		}
 		d.again(t)
 		return
-	case execute.IsType(err, job.ErrorOrphaned), timedOut && t.excused:
+	case execute.IsType(err, wire.ErrorOrphaned), timedOut && t.excused:
 		d.orphaned(t, err)
 		return
 	case execute.IsPermanent(err):
@@ -117,7 +117,7 @@ func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 		return t, false
 	}
 	d.reportCounts()
-	lost := execute.IsTimeout(err) || execute.IsType(err, job.ErrorOrphaned)
+	lost := execute.IsTimeout(err) || execute.IsType(err, wire.ErrorOrphaned)
 	return left, lost && hint.Count == 0
 }
 

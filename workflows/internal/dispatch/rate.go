@@ -103,7 +103,7 @@ func (d *Dispatcher) slowDown(t task, asked time.Duration) {
 	if until.Sub(r.limits.Slowed.From) < delay/2 {
 		return
 	}
-	observed := job.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
+	observed := wire.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
 	request := wire.SlowDownRequest{Delay: delay, Began: t.started, Observed: observed}
 	if now.Before(r.quiet) {
 		throttle.Of(&r.limits.Slowed).SlowDown(now, t.started, delay, request.OfAll(r.limits.Legs))

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -64,7 +65,7 @@ func IsTimeout(err error) bool {
 }
 
 func IsPermanent(err error) bool {
-	for _, kind := range job.PermanentErrors() {
+	for _, kind := range wire.PermanentErrors() {
 		if IsType(err, kind) {
 			return true
 		}

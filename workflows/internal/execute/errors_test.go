@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -65,7 +66,7 @@ func TestJobError(t *testing.T) {
 
 func TestIsPermanent(t *testing.T) {
 	t.Parallel()
-	for _, kind := range job.PermanentErrors() {
+	for _, kind := range wire.PermanentErrors() {
 		require.True(t, IsPermanent(fmt.Errorf("activity: %w", permanent(kind))))
 	}
 	for _, err := range []error{nil, errors.New("x"), transient("x"), temporal.NewHeartbeatTimeoutError(), permanent(job.ErrorExhausted)} {

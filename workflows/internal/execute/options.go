@@ -54,7 +54,7 @@ func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Con
 		HeartbeatTimeout:       spec.Expiry,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: MaxAttempts,
-			NonRetryableErrorTypes: job.PermanentErrors(),
+			NonRetryableErrorTypes: wire.PermanentErrors(),
 		},
 		Summary: summary,
 	})
@@ -127,7 +127,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 		HeartbeatTimeout:       spec.Expiry,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: spec.Backoff, BackoffCoefficient: 2, MaximumInterval: limits.MaxBackoff,
-			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: job.PermanentErrors(),
+			MaximumAttempts: int32(spec.Attempts), NonRetryableErrorTypes: wire.PermanentErrors(),
 		},
 		Summary: text.Fit(summary, maxSummary),
 	})
@@ -138,7 +138,7 @@ func IO[In, Out any](ctx workflow.Context, activity wire.Activity[In, Out], in I
 	for {
 		var out Out
 		err := workflow.ExecuteActivity(ctx, string(activity), in).Get(ctx, &out)
-		if !IsType(err, job.ErrorOrphaned) {
+		if !IsType(err, wire.ErrorOrphaned) {
 			return out, err
 		}
 	}

@@ -25,7 +25,7 @@ func (l *feedLeg) Answer() error {
 		return fmt.Errorf("answering updates: %w", err)
 	}
 	queries := map[string]any{
-		wire.QueryFeed: func() (wire.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
+		wire.QueryFeed: func() (job.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
 		wire.QueryItems: func(ordinals []int64) ([]wire.ItemState, error) {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
 		},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // Limits are a feed's.
@@ -362,8 +363,8 @@ func (in *Intake) Items(ordinals []int64, now time.Time) []wire.ItemState {
 }
 
 // State describes the feed as this leg knows it.
-func (in *Intake) State(leg int, now time.Time) wire.FeedState {
-	s := wire.FeedState{
+func (in *Intake) State(leg int, now time.Time) job.FeedState {
+	s := job.FeedState{
 		Leg: leg, Open: in.state == open, Session: in.session, Accepted: in.next,
 		Capacity: in.limits.Capacity, CapacityBytes: in.limits.Bytes,
 		Waiting: len(in.waiting), Unclaimed: in.kept + in.unclaimed, Discarded: in.removed, Queued: in.queued, QueuedMax: in.queuedMax, Left: in.leftQueue,

@@ -193,7 +193,7 @@ func (l insideLeg) Kept(wire.LegResult) {} // it never continues as new by itsel
 // AddTo is that of [coordinate.Handle].
 func (l insideLeg) AddTo(r *job.Report) {
 	r.LegManifests = append(r.LegManifests, l.manifest.in.Previous...)
-	r.Include(l.Progress())
+	wire.Include(r, l.Progress())
 }
 
 // Pending is that of [coordinate.Handle].

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,7 @@ func TestNeeded(t *testing.T) {
 		want int
 	}{
 		{1000, 0, 1}, {1000, time.Millisecond, 1}, {1000, time.Second, 2}, {10_000, time.Second, 11},
-		{100_000, time.Second, 64}, {job.MaxRate, time.Hour, 64}, {job.MaxRate, time.Nanosecond, 2}, {1, time.Hour, 4},
+		{100_000, time.Second, 64}, {limits.MaxRate, time.Hour, 64}, {limits.MaxRate, time.Nanosecond, 2}, {1, time.Hour, 4},
 	} {
 		require.Equal(t, c.want, Needed(c.rate, c.item, 64), "%+v", c)
 	}

@@ -1,10 +1,10 @@
-package job
+package limits
 
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/stint-run/stint/internal/limits"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,8 +17,8 @@ func TestCheckName(t *testing.T) {
 		{"digits and dashes", "2026-11-21", ""},
 		{"one byte", "a", ""},
 		{"dash at the end", "a-", ""},
-		{"longest", strings.Repeat("a", limits.MaxName), ""},
-		{"too long", strings.Repeat("a", limits.MaxName+1), "201 bytes long: at most 200"},
+		{"longest", strings.Repeat("a", MaxName), ""},
+		{"too long", strings.Repeat("a", MaxName+1), "201 bytes long: at most 200"},
 		{"empty", "", "is empty"},
 		{"dash first", "-a", "beginning with a letter or digit"},
 		{"upper case", "Nightly", "use lower-case letters"},
@@ -50,4 +50,25 @@ func TestCheckName_Reserved(t *testing.T) {
 	t.Parallel()
 	require.Error(t, CheckName("pool", "thumbs.io"))
 	require.Error(t, CheckName("job", "nightly/leg-1"))
+}
+
+func TestScheduledName(t *testing.T) {
+	t.Parallel()
+	schedule, at, ok := ScheduledName("nightly-2026-11-21T03:04:05Z")
+	require.True(t, ok)
+	require.Equal(t, "nightly", schedule)
+	require.Equal(t, time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC), at)
+	for _, other := range []string{"", "nightly", "nightly-2026-11-21", "nightly-2026-13-21T03:04:05Z", "nightly-2026-11-21T03:04:05Z/leg-1"} {
+		_, _, ok := ScheduledName(other)
+		require.False(t, ok, "%q", other)
+	}
+}
+
+// A run of a schedule can be redriven under its own name.
+func TestCheckName_OfScheduledJobs(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, CheckName("job", "nightly-2026-11-21T03:04:05Z"))
+	require.Error(t, CheckName("job", "Nightly-2026-11-21T03:04:05Z"))
+	require.Error(t, CheckName("job", "-2026-11-21T03:04:05Z"))
+	require.Error(t, CheckName("pool", "nightly-2026-11-21T03:04:05Z"))
 }

@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/job"
+)
+
+// ErrorOrphaned is the type of the error of an activity whose process is known to be gone.
+const ErrorOrphaned = "Orphaned"
+
+// PermanentErrors returns the error types that retrying cannot help.
+func PermanentErrors() []string {
+	return []string{job.ErrorInvalid, job.ErrorInput, job.ErrorChanged, job.ErrorOutput, job.ErrorFenced, job.ErrorBooks, job.ErrorCorrupt, ErrorOrphaned, job.ErrorNoHook}
+}
+
+// Include adds the progress of a running leg to a report.
+func Include(r *job.Report, p job.Progress) {
+	r.Totals.Add(p.Totals)
+	r.Waiting += p.Waiting
+	r.InFlight += p.InFlight
+	r.FirstError = r.FirstError.First(p.FirstError)
+	r.Workers = AddWorkers(r.Workers, p.Workers)
+	r.Outage = r.Outage.Earlier(p.Outage)
+	if p.Feed != nil {
+		r.Feed = addFeed(*p.Feed, r.Feed)
+		r.Planned = max(r.Planned, p.Feed.Accepted)
+		r.Discarded += p.Feed.Discarded
+	}
+	if r.Loop != nil {
+		r.Loop.Include(p.Loop...)
+	}
+	r.Stages = AddStages(r.Stages, p.Stages)
+	if r.Oldest == "" {
+		r.Oldest = p.Oldest // of the leg that was started first
+	}
+	if p.LastFailure != "" {
+		r.LastFailure = p.LastFailure
+	}
+}
+
+// addFeed adds the report of another leg; other may be nil.
+func addFeed(r job.FeedReport, other *job.FeedReport) *job.FeedReport {
+	if other == nil {
+		return &r
+	}
+	r.Session, r.Accepted = max(r.Session, other.Session), max(r.Accepted, other.Accepted)
+	r.Backlog, r.BacklogBytes = max(r.Backlog, other.Backlog), max(r.BacklogBytes, other.BacklogBytes)
+	r.Capacity, r.CapacityBytes = max(r.Capacity, other.Capacity), max(r.CapacityBytes, other.CapacityBytes)
+	r.Waiting += other.Waiting
+	r.Unclaimed += other.Unclaimed
+	r.Discarded += other.Discarded
+	r.QueueMean, r.QueueMax = max(r.QueueMean, other.QueueMean), max(r.QueueMax, other.QueueMax)
+	if o := other.OldestSince; !o.IsZero() && (r.OldestSince.IsZero() || o.Before(r.OldestSince)) {
+		r.OldestSince = o
+	}
+	r.Segments = max(r.Segments, other.Segments)
+	r.Earlier = max(r.Earlier, other.Earlier)
+	r.Lost = max(r.Lost, other.Lost)
+	if len(r.Gone) == 0 {
+		r.Gone = other.Gone
+	}
+	if r.StalledSince.IsZero() {
+		r.StalledSince = other.StalledSince
+	}
+	return &r
+}
+
+// AddWorkers adds the shares of two lists by worker, and keeps the 50 with the most items.
+func AddWorkers(a, b []job.WorkerShare) []job.WorkerShare {
+	sum := slices.Clone(a)
+	for _, w := range b {
+		i := slices.IndexFunc(sum, func(s job.WorkerShare) bool { return s.Worker == w.Worker })
+		if i < 0 {
+			sum = append(sum, w)
+			continue
+		}
+		s := &sum[i]
+		s.Batches += w.Batches
+		s.Items += w.Items
+		s.Busy += w.Busy
+		if w.Last.After(s.Last) {
+			s.Last = w.Last
+		}
+		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
+			s.Concurrency = w.Concurrency
+		}
+	}
+	slices.SortFunc(sum, func(a, b job.WorkerShare) int {
+		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
+	})
+	return sum[:min(len(sum), limits.MaxWorkers)]
+}
+
+// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are left out, unless
+// the list is empty.
+func AddStages(sum, more []job.StageReport) []job.StageReport {
+	if len(sum) == 0 {
+		return slices.Clone(more)
+	}
+	sum = slices.Clone(sum)
+	for _, m := range more {
+		if i := slices.IndexFunc(sum, func(s job.StageReport) bool { return s.Stage == m.Stage }); i >= 0 {
+			s := &sum[i]
+			s.Waiting += m.Waiting
+			s.InFlight += m.InFlight
+			s.Batches += m.Batches
+			s.Done += m.Done
+			s.Failed += m.Failed
+			s.Busy += m.Busy
+		}
+	}
+	return sum
+}
+
+// Per returns the rate of that many items in d, at most [limits.MaxRate]. It is 0 if either is 0 or less.
+func Per(items int64, d time.Duration) job.Rate {
+	if d <= 0 || items <= 0 {
+		return 0
+	}
+	const most = int64(limits.MaxRate)
+	ms := max(1, d.Milliseconds())
+	if items/ms >= most/1_000_000 {
+		return limits.MaxRate
+	}
+	if items >= most {
+		return job.Rate(items / ms * 1_000_000) // precise enough, and within 64 bits
+	}
+	return job.Rate(max(1, items*1_000_000/ms))
+}
