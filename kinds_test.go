@@ -27,7 +27,7 @@ var mayAsk = map[string]string{
 	"workflows/internal/coordinate/check.go": "refuses a slot of a job that is no loop",
 	"internal/inputs/plan.go":                "a redrive of a feed has no inputs",
 	"local/spec.go":                          "makes the names of inputs absolute",
-	"starter/feedflags.go":                   "makes the spec",
+	"starter/flags.go":                       "makes the spec",
 }
 
 // TestKinds_AreChosenOnce: what only one kind of job does is behind an interface, or in a table; elsewhere nobody asks for the kind.
