@@ -404,13 +404,6 @@ type HookRun struct {
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// The stages of hooks.
-const (
-	StageInit     = "init"
-	StageShutdown = "shutdown"
-	StageCleanup  = "cleanup"
-)
-
 // String describes the report in a line: "nightly: running, 1,200 items ok, 3 failed".
 func (r Report) String() string {
 	return fmt.Sprintf("%s: %s, %s ok, %s failed", r.Job, r.State, text.Count(r.OK, "item"), text.Thousands(r.Failed))

@@ -28,7 +28,7 @@ type HookCall struct {
 	Job   string
 	Run   string // the job's run; a resumed job has another one
 	Pool  string // the job's
-	Stage string // job.StageInit, job.StageShutdown or job.StageCleanup
+	Stage string // "init", "shutdown" or "cleanup"
 	// Key is the idempotency key: the same in every repetition of this hook, and unique to it.
 	Key string
 	// State is the job's state, Reason why it was stopped, if it was.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -280,7 +281,7 @@ func TestHooks_OfGoPrograms(t *testing.T) {
 	require.Len(t, calls, 2)
 	require.Equal(t, calls[0].Key, calls[1].Key, "it can know that it is a repetition")
 	require.Equal(t, "job", calls[0].Job)
-	require.Equal(t, job.StageInit, calls[0].Stage)
+	require.Equal(t, wire.HookInit, calls[0].Stage)
 	require.Equal(t, "no broom", report.Hooks[1].Error.Message)
 	for name, hook := range map[string]worker.Hook{"Bad Name": func(context.Context, worker.HookCall) error { return nil }, "nothing": nil} {
 		_, err := worker.New(jobs.NewClient(c.client, nil), "pool", worker.Each(func(_ context.Context, s string) (string, error) { return s, nil }),

@@ -39,7 +39,7 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	told := make(chan struct{})
 	j.mu.Lock()
 	j.hook = func(call worker.HookCall) {
-		if call.Stage == job.StageShutdown {
+		if call.Stage == wire.HookShutdown {
 			<-told
 			release()
 		}
@@ -52,7 +52,7 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, report.State)
 	require.Empty(t, report.Stragglers)
-	require.Equal(t, []string{job.StageInit, job.StageShutdown, job.StageCleanup}, j.stages)
+	require.Equal(t, []string{wire.HookInit, wire.HookShutdown, wire.HookCleanup}, j.stages)
 	require.Len(t, report.Hooks, 3)
 	for _, hook := range report.Hooks {
 		require.Nil(t, hook.Error)

@@ -59,7 +59,7 @@ func TestHooks_WaitForAWorker(t *testing.T) {
 		w.spec.CallTimeout, w.took = test.call, time.Hour
 		w.spec.Init, w.spec.Shutdown, w.spec.Cleanup = []string{"prepare", "models/load"}, []string{"release"}, []string{"tidy"}
 		w.hook = func(in wire.HookInput) error {
-			if in.Stage == job.StageShutdown {
+			if in.Stage == wire.HookShutdown {
 				require.Equal(t, time.Hour+dispatch.KillLimit, w.hookLimit)
 				require.Equal(t, test.unblock, w.hookEach)
 				return nil
@@ -113,7 +113,7 @@ func TestHooks_ShutdownUnblocks(t *testing.T) {
 			x.took, x.onCancel = 0, func() {}
 		}
 		w.hook = func(in wire.HookInput) error {
-			if in.Stage != job.StageShutdown {
+			if in.Stage != wire.HookShutdown {
 				require.Zero(t, w.flying, "cleanup comes when everything has ended")
 				return nil
 			}

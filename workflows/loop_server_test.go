@@ -176,7 +176,7 @@ func TestLoop_StoppedBeforeItsFirstTick(t *testing.T) {
 	require.Equal(t, job.Stopped, report.State)
 	require.Empty(t, l.ran)
 	require.Zero(t, report.Loop.Ticks)
-	require.Equal(t, []string{job.StageInit, job.StageCleanup}, l.stages)
+	require.Equal(t, []string{wire.HookInit, wire.HookCleanup}, l.stages)
 }
 
 // L1: a plain stop does not interrupt a tick that runs. Its outcome is recorded.

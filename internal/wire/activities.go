@@ -39,6 +39,13 @@ type ServedResult struct {
 	Unserved []string `json:"unserved,omitempty"`
 }
 
+// The moments of a job at which hooks run.
+const (
+	HookInit     = "init"
+	HookShutdown = "shutdown"
+	HookCleanup  = "cleanup"
+)
+
 // HookInput asks for one of the pool's hooks.
 type HookInput struct {
 	Ref   Ref    `json:"ref"`

@@ -30,7 +30,7 @@ func (c *Coordinator) runHooks(ctx workflow.Context, stage string, hooks []strin
 			State: c.State.Report.State, Reason: c.State.Report.Reason,
 		}
 		hookCtx := execute.HookOptions(ctx, c.Spec(), pool, fmt.Sprintf("%s hook %s", stage, hook), limit)
-		if stage == job.StageInit { // a cleanup hook must not come in its way
+		if stage == wire.HookInit { // a cleanup hook must not come in its way
 			hookCtx = workflow.WithWaitForCancellation(hookCtx, true)
 		}
 		_, err := execute.IO(hookCtx, wire.ActivityHook, in)
@@ -55,7 +55,7 @@ func (c *Coordinator) startInit() {
 	ctx, cancel := workflow.WithCancel(c.Ctx)
 	c.hooks.cancelInit = cancel
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := c.runHooks(ctx, job.StageInit, c.Spec().Init, 0, true)
+		err := c.runHooks(ctx, wire.HookInit, c.Spec().Init, 0, true)
 		c.hooks.ready, c.hooks.cancelInit = true, nil
 		if err != nil && !temporal.IsCanceledError(err) {
 			cause := execute.JobError(err)
@@ -84,7 +84,7 @@ func (c *Coordinator) startShutdown(grace time.Duration) {
 	}
 	c.hooks.unblocking = true
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
-		_ = c.runHooks(ctx, job.StageShutdown, c.Spec().Shutdown, grace+dispatch.KillLimit, false) // noted in the report
+		_ = c.runHooks(ctx, wire.HookShutdown, c.Spec().Shutdown, grace+dispatch.KillLimit, false) // noted in the report
 		c.hooks.unblocking = false
 		c.WakeUp()
 	})
@@ -93,10 +93,10 @@ func (c *Coordinator) startShutdown(grace time.Duration) {
 // cleanUp runs the cleanup hooks, unless something is still running.
 func (c *Coordinator) cleanUp() {
 	if len(c.State.Report.Stragglers) == 0 && !c.hooks.initRuns {
-		_ = c.runHooks(c.Ctx, job.StageCleanup, c.Spec().Cleanup, 0, false) // noted in the report
+		_ = c.runHooks(c.Ctx, wire.HookCleanup, c.Spec().Cleanup, 0, false) // noted in the report
 		return
 	}
 	for _, hook := range c.Spec().Cleanup {
-		c.State.Report.Hooks = append(c.State.Report.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: hook, Skipped: "work was still running"})
+		c.State.Report.Hooks = append(c.State.Report.Hooks, job.HookRun{Stage: wire.HookCleanup, Hook: hook, Skipped: "work was still running"})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -47,7 +48,7 @@ func TestJobDetails(t *testing.T) {
 		}, []string{"Still running: batch 9 ", "and 990 more"}, []string{"batch 10 "}},
 		{"long errors", func(r *job.Report) {
 			for range 20 {
-				r.Hooks = append(r.Hooks, job.HookRun{Stage: job.StageCleanup, Hook: "tidy", Error: &job.Error{Message: strings.Repeat("ö", 1000)}})
+				r.Hooks = append(r.Hooks, job.HookRun{Stage: wire.HookCleanup, Hook: "tidy", Error: &job.Error{Message: strings.Repeat("ö", 1000)}})
 			}
 		}, []string{"cleanup hook tidy failed"}, nil},
 		{"completed", func(r *job.Report) {
