@@ -4,13 +4,12 @@
 // input and to objects of the job's store.
 //
 //   - activities.go: what they need of their worker; wire.go: what they are given and return
-//   - plan.go, commit.go, finish.go, redrive_activities.go, feed_activities.go, report.go: thin methods over the packages
+//   - plan.go, finish.go, redrive.go, feed.go: thin methods over the packages
 //     inputs, ledger, outputs, redrive and feeds
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
-//     outcomes.go: what becomes of them; source.go, sink.go: what it reads and writes; stride.go: its pace
-//   - hook.go, locate.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive
-//   - carryout.go: how an activity is carried out whose files may hang; thrift.go, news.go: how often there are heartbeats, and what they report;
-//     left.go: Go calls that do not end
+//     outcomes.go: what becomes of them; source.go: what it reads and writes
+//   - hook.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive
+//   - carryout.go: how an activity is carried out whose files may hang; heartbeat.go: how often there are heartbeats, and what they report
 //
 // # What they do
 //
@@ -41,7 +40,7 @@
 // that were discarded, and writes what a stop leaves unfinished to spills; PlanFeed begins a feed, and finds what
 // earlier runs have left (decision 024). Finish and redrive are those of other jobs.
 //
-// Process reads its items from a source and writes their outcomes to a sink (activities/source.go, sink.go). A range
+// Process reads its items from a source and writes their outcomes to a sink (source.go). A range
 // of an input, the failed items of a redrive and the items of a feed are sources; a part in the store is a sink, and
 // the answer of a feed's batch is one. A source without bytes leaves offset and length at 0: the books then tile
 // ordinals only.

@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
@@ -34,4 +36,47 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 		return wire.FinishResult{}, err
 	}
 	return wire.FinishResult{Output: p.Output, Books: p.Books}, nil
+}
+
+// Commit writes a manifest. The manifest counts only when its result has been accepted, so a
+// repetition leaves at most an object that nothing names.
+func (a *Activities) Commit(ctx context.Context, in wire.CommitInput) (wire.CommitResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.CommitResult, error) {
+		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
+		if err != nil {
+			return wire.CommitResult{}, err
+		}
+		key, err := ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, in.Entries, wire.Besides{Between: in.Between})
+		return wire.CommitResult{Manifest: key}, err
+	})
+}
+
+// WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it
+// writes nothing: that run reports for itself.
+func (a *Activities) WriteReport(ctx context.Context, in wire.ReportInput) error {
+	data, err := json.MarshalIndent(in.Report, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if data, err = outputs.Encoded(in.Location, append(data, '\n')); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	_, err = carryOut(ctx, a.opts.Patience, func(ctx context.Context) (none struct{}, err error) {
+		return none, outputs.PublishReport(ctx, a.opts.Access, in.Ref, in.Location, data)
+	})
+	return err
+}
+
+// WriteFailures writes the error records of all items that have failed so far to the job's errors file, replacing what
+// is there, and returns where that is. It is empty if there are no records. Finish replaces the file once the job has
+// been resumed and completes.
+func (a *Activities) WriteFailures(ctx context.Context, in wire.FailuresInput) (location string, err error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (string, error) {
+		p, err := outputs.NewPublication(ctx, a.opts.Access, in.Ref, in.Spec)
+		if err != nil {
+			return "", err
+		}
+		p.Links = ledger.Along(p.Dir, in.Manifests)
+		return p.PublishErrors(ctx)
+	})
 }

@@ -5,8 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"iter"
 	"path"
 	"strconv"
 	"strings"
@@ -125,4 +129,38 @@ func NewToken() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand
 	return hex.EncodeToString(b[:])
+}
+
+// Access opens stores and inputs: a [store.Access], or one that is simulated. It is safe for concurrent use.
+type Access interface {
+	Open(ctx context.Context, location string) (store.Dir, error)
+	Expand(ctx context.Context, args []string) iter.Seq2[store.Input, error]
+	StatInput(ctx context.Context, url string) (store.Info, error)
+	OpenInput(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error)
+}
+
+// ReadDone returns what a run has published; nil if it has not published yet.
+func ReadDone(ctx context.Context, dir store.Dir, run string) (*wire.Done, error) {
+	key := wire.Ref{Run: run}.DoneKey()
+	data, err := dir.Get(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, StoreError(job.ErrorOutput, err)
+	}
+	var d wire.Done
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, Permanent(job.ErrorCorrupt, fmt.Errorf("reading %s: %w", key, err))
+	}
+	return &d, nil
+}
+
+// Write records in the store what the run has published.
+func WriteDone(ctx context.Context, d *wire.Done, dir store.Dir, ref wire.Ref) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("writing DONE: %w", err)
+	}
+	return StoreError(job.ErrorOutput, dir.Put(ctx, ref.DoneKey(), data))
 }

@@ -2,11 +2,17 @@ package loops
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -132,4 +138,157 @@ func (p *parts) Close() {
 	if p.part != nil {
 		p.part.Close()
 	}
+}
+
+// State is what an execution that is lost from now on has done. Any goroutine may call it.
+func (s *Slot) State() job.LoopSlot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.recorded
+	doubt := s.doubt(time.Now())
+	state.Doubt = max(state.Doubt, doubt)
+	state.Stats.Repeated = s.repeated
+	state.Unsure = max(0, min(doubt, s.from.Doubt)-s.handed)
+	return state
+}
+
+// Final is what the execution has done, once the sink has committed it.
+func (s *Slot) Final() job.LoopSlot {
+	s.settled(s.o.Entry())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return certain(s.recorded)
+}
+
+// Broken is what an execution has done that has failed, and does not begin another tick. Any goroutine may call it.
+func (s *Slot) Broken() job.LoopSlot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.recorded
+	state.Doubt = max(state.Doubt, s.handed)
+	state.Stats.Repeated = s.repeated
+	return certain(state)
+}
+
+// certain leaves out the doubt of a slot that has recorded all that may have been run.
+func certain(state job.LoopSlot) job.LoopSlot {
+	if state.Next >= state.Doubt {
+		state.Doubt = 0
+	}
+	return state
+}
+
+// settled notes that what entry counts, all that the execution has recorded, cannot be lost any more.
+func (s *Slot) settled(entry wire.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.now
+	r.Next = s.from.Next + entry.Count
+	r.Head = s.parts.head
+	r.Stats.OK = s.from.Stats.OK + entry.OK
+	r.Stats.Failed = s.from.Stats.Failed + entry.Failed
+	r.Stats.Dropped = s.from.Stats.Dropped + entry.Dropped
+	r.Stats.Lateness = append([]int64(nil), s.now.Stats.Lateness...)
+	s.recorded = r
+}
+
+// begun notes how many ticks have begun, when the next one is due, and how many begin within a period of heartbeats.
+func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
+}
+
+// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a period
+// later, and reach the server a period after that; the third is for a machine that is busy.
+func (s *Slot) doubt(now time.Time) int64 {
+	ahead := doubted*s.rate + 1 // as fast as they have begun
+	if every := s.clock.Every; every > 0 {
+		due := int64(0)
+		if late := now.Add(doubted * BeatTime).Sub(s.next); late >= 0 {
+			due = int64(late/every) + 1
+		}
+		if s.next.After(now) { // on time, so none begins before it is due
+			ahead = due
+		}
+		ahead = min(max(ahead, int64(doubted*BeatTime/every)+1), due)
+	}
+	return s.handed + ahead
+}
+
+// sweepers is how many manifests are removed at once: there may be some hundred.
+const sweepers = 4
+
+// sweep removes manifests in the background. The zero value has nothing to remove.
+type sweep struct {
+	cancel context.CancelFunc
+	lanes  []<-chan error
+}
+
+// startSweep removes the manifests that head, with which an execution begins, has replaced. The caller must call end.
+func startSweep(ctx context.Context, dir store.Dir, head string) sweep {
+	keys := replacedBy(head)
+	if dir == nil || len(keys) == 0 {
+		return sweep{}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := sweep{cancel: cancel}
+	for first := range min(sweepers, len(keys)) {
+		s.lanes = append(s.lanes, trap.Go("removing replaced manifests", func() error {
+			for i := first; i < len(keys) && ctx.Err() == nil; i += sweepers {
+				if dir.Delete(ctx, keys[i]) != nil {
+					return nil // what stays does no harm: nothing names it
+				}
+			}
+			return nil
+		}))
+	}
+	return s
+}
+
+// finish waits until all have been removed. Only then does the execution write a manifest of its own: if it is lost before, the next
+// one begins with the same head, and removes the others.
+func (s *sweep) finish() error {
+	for len(s.lanes) > 0 {
+		err := <-s.lanes[0]
+		s.lanes = s.lanes[1:]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end stops removing. It is idempotent.
+func (s *sweep) end() {
+	if s.cancel == nil {
+		return
+	}
+	s.cancel()
+	for _, lane := range s.lanes {
+		<-lane
+	}
+	s.lanes = nil
+}
+
+const manifestEnd = ".jsonl"
+
+// manifestKey is the key of manifest n, from 1, of an execution.
+func manifestKey(prefix, series string, n int) string {
+	return fmt.Sprintf("%s%s-%06d%s", prefix, series, n, manifestEnd)
+}
+
+// replacedBy returns the keys of the manifests that their execution has written before head.
+func replacedBy(head string) []string {
+	prefix, name := path.Split(head)
+	series, number, _ := strings.Cut(strings.TrimSuffix(name, manifestEnd), "-")
+	n, err := strconv.Atoi(number)
+	if err != nil || head != manifestKey(prefix, series, n) {
+		return nil
+	}
+	var keys []string
+	for i := 1; i < n; i++ {
+		keys = append(keys, manifestKey(prefix, series, i))
+	}
+	return keys
 }

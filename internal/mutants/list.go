@@ -29,7 +29,7 @@ var mutants = []mutant{
 		pkg: "./internal/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
 	},
 	{
-		name: "fence: the list of parts has no condition", file: "internal/outputs/publishparts.go",
+		name: "fence: the list of parts has no condition", file: "internal/outputs/publish.go",
 		old: `store.CreateUnchanged(ctx, p.Dir, PartsList)`, new: `store.CreateBulk(ctx, p.Dir, PartsList)`,
 		pkg: "./internal/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
 	},

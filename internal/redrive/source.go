@@ -3,8 +3,10 @@ package redrive
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 
@@ -149,4 +151,72 @@ func (c *copier) abort() {
 		c.items.Abort()
 	}
 	c.ordinals.Abort()
+}
+
+// ordinalSize is the bytes of an ordinal in the list of those that a redrive's items have in the
+// completed job: the most significant comes first.
+const ordinalSize = 8
+
+// Range reads the items of one batch of a redrive. It names them by their ordinals in the completed
+// job.
+type Range struct {
+	*inputs.Range
+	dir  store.Dir
+	list string // key prefix of the ordinals
+}
+
+// NewRange returns a range whose items have the ordinals of the list in another job.
+func NewRange(r *inputs.Range, dir store.Dir, list string) *Range {
+	return &Range{r, dir, list}
+}
+
+// NotesDrops returns true: Finish merges the results, and inserts them where they belong.
+func (r *Range) NotesDrops() bool { return true }
+
+// Original returns an item's ordinal in the completed job.
+func (r *Range) Original(ctx context.Context, ordinal int64) (int64, error) {
+	at := ordinal * ordinalSize
+	body, err := r.dir.Open(context.WithoutCancel(ctx), inputs.SpoolKey(r.list, at/inputs.SpoolChunk), at%inputs.SpoolChunk, ordinalSize)
+	if err != nil {
+		return 0, ledger.StoreError(job.ErrorInput, err)
+	}
+	defer body.Close()
+	var original [ordinalSize]byte
+	if _, err := io.ReadFull(body, original[:]); err != nil {
+		return 0, fmt.Errorf("reading which item failed: %w", err)
+	}
+	return int64(binary.BigEndian.Uint64(original[:])), nil
+}
+
+// formatAgain is the format in which items of a format are run Again: those of CSV as the objects that
+// handlers were given, and JSON values as lines.
+func formatAgain(f wire.Format) wire.Format {
+	if f == records.CSV || f == records.JSON {
+		return records.JSONL
+	}
+	return f
+}
+
+// itemAgain returns the line by which an item of a source in format f is run again; ok is false if it
+// cannot be.
+func itemAgain(l *wire.ErrorLine, f wire.Format) (line []byte, ok bool, err error) {
+	switch {
+	case l.Never:
+		return nil, false, nil
+	case l.Raw != "":
+		return []byte(l.Raw), true, nil
+	case f != records.Text:
+		return l.Failure.Input, true, nil
+	}
+	var text string
+	if json.Unmarshal(l.Failure.Input, &text) == nil {
+		return []byte(text), true, nil
+	}
+	var encoded struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := json.Unmarshal(l.Failure.Input, &encoded); err != nil {
+		return nil, false, ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading the error record of item %d: %w", l.Failure.Item, err))
+	}
+	return encoded.Base64, true, nil
 }

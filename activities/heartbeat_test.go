@@ -98,15 +98,15 @@ func TestBeating_NotAsked(t *testing.T) {
 
 // Heartbeats that are offered every quarter of the timeout are sent every half of it, whatever jitter there is; a long timeout has one for each
 // quarter. So two of them are never as far apart as the timeout.
-func TestThrift(t *testing.T) {
+func TestHeartbeatThrottle(t *testing.T) {
 	t.Parallel()
 	for timeout, want := range map[time.Duration]time.Duration{
 		time.Second: time.Second / 2, 30 * time.Second: 15 * time.Second, 24 * time.Hour: 6 * time.Hour,
 	} {
-		thrift, now := newThrift(timeout), time.Now()
+		throttle, now := newHeartbeatThrottle(timeout), time.Now()
 		var sent []time.Time
 		for range 40 {
-			if thrift.send(now) {
+			if throttle.send(now) {
 				sent = append(sent, now)
 			}
 			now = now.Add(timeout/4 + timeout/100)
