@@ -542,7 +542,7 @@ func TestFeedErrors_AreTyped(t *testing.T) {
 		{&feedclient.RefusedError{Type: "Closed"}, "feed risk has been closed"},
 		{&feedclient.RefusedError{Type: "Stopping"}, "feed risk is stopping"},
 		{&feedclient.EndedError{Err: &FeedError{Code: CodeStopped, Feed: "risk", State: job.Stopped}}, "feed risk has been stopped: resume it"},
-		{&feedclient.EndedError{Err: &FeedError{Code: CodeNotFeed, Feed: "nightly"}}, "job nightly is not a feed: start it with Source feed"},
+		{&feedclient.EndedError{Err: &FeedError{Code: CodeNotFeed, Feed: "nightly"}}, "job nightly is not a feed: start one with Spec.Feed"},
 	} {
 		require.EqualError(t, f.typed(c.from, 0), c.want)
 	}

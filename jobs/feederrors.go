@@ -127,7 +127,7 @@ var feedCodes = map[FeedCode]feedCode{
 	CodeSession: {status: 502, problem: "UnavailableError",
 		text: "the items are for another session: session {session} of feed {feed} is open"},
 	CodeNotFeed: {status: 404, meaning: "the job is not a feed",
-		text: "job {feed} is not a feed: start it with Source " + job.SourceFeed},
+		text: "job {feed} is not a feed: start one with Spec.Feed"},
 	CodeUnserved: {status: 503, meaning: "no worker serves the feed's pool",
 		text: "no worker serves the pool of feed {feed}: start one"},
 	CodeSilent:   {status: 504, problem: "TimeoutError", late: true, text: "feed {feed} has not answered within {waited}"},
