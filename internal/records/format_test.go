@@ -16,8 +16,8 @@ func TestFormatOf(t *testing.T) {
 		"A.JSONL.GZ":               {Format: JSONL, Guess: NameJSONL},
 		"s3://bucket/x/a.csv":      {Format: CSV},
 		"a.CSV.zst":                {Format: CSV},
-		"a.tsv.gz":                 {Format: CSV, Delimiter: Tab, Quote: Unquoted},
-		"a.TAB":                    {Format: CSV, Delimiter: Tab, Quote: Unquoted},
+		"a.tsv.gz":                 {Format: CSV, Delimiter: "\t", Quote: Unquoted},
+		"a.TAB":                    {Format: CSV, Delimiter: "\t", Quote: Unquoted},
 		"a.b.txt":                  {Format: Text},
 		"a.text":                   {Format: Text},
 		"/var/log/syslog.log.gz":   {Format: Text},
@@ -62,7 +62,7 @@ func TestParseFormat(t *testing.T) {
 	}
 	got, err := ParseFormat("tsv")
 	require.NoError(t, err)
-	require.Equal(t, wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}, got)
+	require.Equal(t, wire.Shape{Format: CSV, Delimiter: "\t", Quote: Unquoted}, got)
 	for _, name := range []string{"", "JSONL", "auto", "xml"} {
 		_, err := ParseFormat(name)
 		var unknown *UnknownFormatError

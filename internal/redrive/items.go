@@ -10,24 +10,15 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// formatAgain is the format in which items of a format are run Again: those of CSV as the objects that
-// handlers were given, and JSON values as lines.
-func formatAgain(f wire.Format) wire.Format {
-	if f == records.CSV || f == records.JSON {
-		return records.JSONL
-	}
-	return f
-}
-
-// itemAgain returns the line by which an item of a source in format f is run again; ok is false if it
+// itemAgain returns the line by which an item of a source is run again; ok is false if it
 // cannot be.
-func itemAgain(l *wire.ErrorLine, f wire.Format) (line []byte, ok bool, err error) {
+func itemAgain(l *wire.ErrorLine, shape *wire.Shape) (line []byte, ok bool, err error) {
 	switch {
 	case l.Never:
 		return nil, false, nil
 	case l.Raw != "":
 		return []byte(l.Raw), true, nil
-	case f != records.Text:
+	case !records.TextLines(shape):
 		return l.Failure.Input, true, nil
 	}
 	var text string

@@ -97,7 +97,7 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 		if !line.IsRecord() {
 			return nil
 		}
-		item, ok, err := itemAgain(&line, source.Shape.Format)
+		item, ok, err := itemAgain(&line, &source.Shape)
 		if err != nil || !ok {
 			return err
 		}
@@ -115,9 +115,9 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 	})
 }
 
-// choose makes the last source one of the format in which items of the shape are run again.
+// choose makes the last source one of the shape in which items of the given one are run again, as lines.
 func (c *copier) choose(shape wire.Shape) error {
-	again := wire.Shape{Format: formatAgain(shape.Format), Records: records.HasRecords(&shape), MaxItem: shape.MaxItem}
+	again := records.AsLines(&shape)
 	n := len(c.to.Sources)
 	if n > 0 && c.to.Sources[n-1].Shape.Format == again.Format && c.to.Sources[n-1].Shape.Records == again.Records {
 		return nil

@@ -1,0 +1,36 @@
+package records
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"github.com/stint-run/stint/internal/wire"
+)
+
+var jsonFormat = format{
+	name: JSON, guess: NameJSON,
+	scan: func(s *wire.Shape, scan *scanner) {
+		scan.find, scan.bare, scan.array = (*scanner).nextValue, true, s.Array
+	},
+	look: func(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
+		return lookAt(s, r, offset)
+	},
+	appendJSON: appendJSONValue,
+	// In a file values are the elements of an array, whatever they were in, so each must be one.
+	begin: func(_ *wire.Shape, dst []byte) []byte { return append(dst, '[') }, between: ",", end: "]",
+	checked: true,
+}
+
+// appendJSONValue appends a JSON value, which is valid UTF-8, on one line.
+func appendJSONValue(_ *wire.Shape, dst, raw []byte) ([]byte, error) {
+	if err := checkJSON(raw); err != nil {
+		return dst, err
+	}
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return append(dst, raw...), nil
+	}
+	line := bytes.NewBuffer(dst)
+	_ = json.Compact(line, raw) // it is valid
+	return line.Bytes(), nil
+}
