@@ -42,8 +42,8 @@ func delimiterOf(s *wire.Shape) byte {
 }
 
 // scanRecords makes a scanner find records.
-func scanRecords(s *wire.Shape, scan *scanner) {
-	scan.delimiter, scan.quoting, scan.trims = delimiterOf(s), quoting(s), true
+func scanRecords(s wire.Shape, scan *scanner) {
+	scan.delimiter, scan.quoting, scan.trims = delimiterOf(&s), quoting(&s), true
 }
 
 // readHeader reads the header from r, which begins at offset in the source. It sets the shape's columns, and returns
@@ -51,7 +51,7 @@ func scanRecords(s *wire.Shape, scan *scanner) {
 func readHeader(s *wire.Shape, r io.Reader, offset int64, begin []byte) (int64, error) {
 	longest := min(maxItemOf(s), maxHeader)
 	scan := &scanner{window: newWindow(r, headWindow, longest+1), max: longest}
-	scanRecords(s, scan)
+	scanRecords(*s, scan)
 	if err := scan.next(); err == io.EOF {
 		return offset, nil
 	} else if err != nil {

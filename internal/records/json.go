@@ -10,7 +10,7 @@ import (
 
 var jsonFormat = format{
 	name: JSON, guess: NameJSON,
-	scan: func(s *wire.Shape, scan *scanner) {
+	scan: func(s wire.Shape, scan *scanner) {
 		scan.find, scan.bare, scan.array = (*scanner).nextValue, true, s.Array
 	},
 	look: func(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {

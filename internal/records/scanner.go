@@ -52,7 +52,7 @@ type scanner struct {
 func newScanner(s *wire.Shape, w window, maxItem int) *scanner {
 	scan := &scanner{window: w, max: maxItem}
 	if f := formatOf(s.Format); f.scan != nil {
-		f.scan(s, scan)
+		f.scan(*s, scan)
 	}
 	return scan
 }

@@ -28,7 +28,7 @@ type format struct {
 	hint func(s *wire.Shape, head []byte) string
 
 	// scan makes a new scanner find such items. Without it an item is a line that is not blank.
-	scan func(s *wire.Shape, scan *scanner)
+	scan func(s wire.Shape, scan *scanner)
 	// limited means that where an item ends depends on MaxItem.
 	limited bool
 

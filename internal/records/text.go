@@ -9,7 +9,7 @@ import (
 
 var textFormat = format{
 	name: Text, line: textLine,
-	scan: func(_ *wire.Shape, scan *scanner) { scan.blanks = true },
+	scan: func(_ wire.Shape, scan *scanner) { scan.blanks = true },
 	hint: func(s *wire.Shape, head []byte) string {
 		if hint := hintOfReturns(s, head); hint != "" {
 			return hint

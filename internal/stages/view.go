@@ -9,6 +9,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
+// textShape is that of lines which are texts.
+var textShape = wire.Shape{Format: records.Text}
+
 // viewReader reads what a view has of the items of a batch, in their order.
 type viewReader struct {
 	view   wire.View
@@ -128,8 +131,7 @@ func (v *viewReader) as(o outcome, format wire.Format, asText bool) outcome {
 		return o
 	}
 	start := len(v.quoted)
-	shape := wire.Shape{Format: records.Text}
-	quoted, err := records.AppendJSON(&shape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
+	quoted, err := records.AppendJSON(&textShape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
 	if err != nil {
 		return outcome{undone: &Undone{Err: job.Error{Type: "Invalid", Message: err.Error()}}}
 	}
