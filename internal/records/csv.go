@@ -10,6 +10,9 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
+// CSV is that of RFC 4180, with a header. An item is a record.
+const CSV wire.Format = "csv"
+
 var csvFormat = format{
 	name: CSV, delimited: true,
 	scan: scanRecords, limited: true,
@@ -22,16 +25,11 @@ var csvFormat = format{
 // job's source table, and its names are in every item.
 const maxHeader = 1 << 20
 
-// What Quote of a Shape may be.
-const (
-	Quoted   = `"`    // fields may be quoted, as RFC 4180 has it
-	Unquoted = "none" // a quote is a byte like any other, and a record is one line
-)
+// unquoted is what Quote of a Shape is if a quote is a byte like any other, and a record is one line.
+const unquoted = "none"
 
 // quoting reports whether fields of CSV may be quoted.
-func quoting(s *wire.Shape) bool {
-	return s.Quote != Unquoted
-}
+func quoting(s *wire.Shape) bool { return s.Quote != unquoted }
 
 // delimiterOf is what separates the fields of CSV.
 func delimiterOf(s *wire.Shape) byte {

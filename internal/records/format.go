@@ -10,18 +10,10 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// The formats. A blank line is an item of Text, and of no other.
-const (
-	JSONL wire.Format = "jsonl" // one JSON value a line
-	CSV   wire.Format = "csv"   // RFC 4180, with a header; an item is a record
-	Text  wire.Format = "text"  // one line an item
-	JSON  wire.Format = "json"  // JSON values of any number of lines each, or one array of them
-)
-
 // The guesses. It is empty if the format was chosen.
 const (
-	NameJSON  wire.Guess = "json"  // exports of all kinds have it
-	NameJSONL wire.Guess = "jsonl" // lines, unless they make no sense
+	nameJSON  wire.Guess = "json"  // exports of all kinds have it
+	nameJSONL wire.Guess = "jsonl" // lines, unless they make no sense
 )
 
 // UnknownFormatError reports an unknown name of a format, or a path that does not show the format.

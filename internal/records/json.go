@@ -8,8 +8,11 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
+// JSON is that of JSON values of any number of lines each, or one array of them.
+const JSON wire.Format = "json"
+
 var jsonFormat = format{
-	name: JSON, guess: NameJSON,
+	name: JSON, guess: nameJSON,
 	scan: func(s wire.Shape, scan *scanner) {
 		scan.find, scan.bare, scan.array = (*scanner).nextValue, true, s.Array
 	},

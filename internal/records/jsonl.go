@@ -12,8 +12,11 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
+// JSONL has one JSON value a line.
+const JSONL wire.Format = "jsonl"
+
 var jsonlFormat = format{
-	name: JSONL, line: jsonLine, guess: NameJSONL, hint: hintOfReturns,
+	name: JSONL, line: jsonLine, guess: nameJSONL, hint: hintOfReturns,
 	look: func(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
 		if s.Guess == "" {
 			return offset, nil

@@ -28,7 +28,7 @@ func lookAt(s *wire.Shape, r io.Reader, offset int64) (int64, error) {
 		return 0, fmt.Errorf("reading head: %w", err)
 	}
 	document := !l.closed && l.open
-	array := l.begins == '[' && (document || s.Guess != NameJSONL && (!l.closed || !l.more))
+	array := l.begins == '[' && (document || s.Guess != nameJSONL && (!l.closed || !l.more))
 	s.Guess = ""
 	switch {
 	case array && l.comma:

@@ -7,6 +7,9 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
+// Text has one item a line, also a blank one.
+const Text wire.Format = "text"
+
 var textFormat = format{
 	name: Text, line: textLine,
 	scan: func(_ wire.Shape, scan *scanner) { scan.blanks = true },
