@@ -2,6 +2,7 @@ package records
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,12 +33,7 @@ const unquoted = "none"
 func quoting(s *wire.Shape) bool { return s.Quote != unquoted }
 
 // delimiterOf is what separates the fields of CSV.
-func delimiterOf(s *wire.Shape) byte {
-	if s.Delimiter == "" {
-		return ','
-	}
-	return s.Delimiter[0]
-}
+func delimiterOf(s *wire.Shape) byte { return cmp.Or(s.Delimiter, ",")[0] }
 
 // scanRecords makes a scanner find records.
 func scanRecords(s wire.Shape, scan *scanner) {

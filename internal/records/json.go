@@ -3,7 +3,6 @@ package records
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 
 	"github.com/stint-run/stint/internal/wire"
 )
@@ -12,12 +11,10 @@ import (
 const JSON wire.Format = "json"
 
 var jsonFormat = format{
-	name: JSON, guess: nameJSON,
+	name:  JSON,
+	guess: nameJSON, look: lookAt,
 	scan: func(s wire.Shape, scan *scanner) {
 		scan.find, scan.bare, scan.array = (*scanner).nextValue, true, s.Array
-	},
-	look: func(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
-		return lookAt(s, r, offset)
 	},
 	appendJSON: appendJSONValue,
 	// In a file values are the elements of an array, whatever they were in, so each must be one.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/stint-run/stint/internal/jsonscan"
@@ -16,13 +15,8 @@ import (
 const JSONL wire.Format = "jsonl"
 
 var jsonlFormat = format{
-	name: JSONL, line: jsonLine, guess: nameJSONL, hint: hintOfReturns,
-	look: func(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
-		if s.Guess == "" {
-			return offset, nil
-		}
-		return lookAt(s, r, offset)
-	},
+	name: JSONL, line: jsonLine,
+	guess: nameJSONL, look: lookAt, hint: hintOfReturns,
 }
 
 // appendJSONLine appends a line, which is valid UTF-8, if it is one JSON value.
