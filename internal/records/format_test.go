@@ -3,6 +3,7 @@ package records
 import (
 	"testing"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
@@ -68,7 +69,7 @@ func TestParseFormat(t *testing.T) {
 		var unknown *UnknownFormatError
 		require.ErrorAs(t, err, &unknown)
 		require.Equal(t, name, unknown.Name)
-		require.ErrorContains(t, err, "choose jsonl, json, csv, tsv or text")
+		require.ErrorContains(t, err, "choose "+formats.Names())
 	}
 }
 
