@@ -1,6 +1,10 @@
 package records
 
-import "github.com/stint-run/stint/internal/wire"
+import (
+	"bytes"
+
+	"github.com/stint-run/stint/internal/wire"
+)
 
 const notUTF8 = "is not valid UTF-8 at byte %d"
 
@@ -18,13 +22,17 @@ func AppendJSON(s *wire.Shape, dst []byte, it *Item) ([]byte, error) {
 	if at := firstNonUTF8(it.Raw); at >= 0 {
 		return dst, invalid(notUTF8, at)
 	}
-	switch f := formatOf(s.Format); f.line {
+	switch lineOf(s.Format) {
 	case jsonLine:
-		return appendJSONLine(dst, it.Raw)
+		if err := checkJSON(it.Raw); err != nil {
+			return dst, err
+		}
+		return append(dst, bytes.TrimRight(it.Raw, " \t\r")...), nil
 	case textLine:
-		return appendText(dst, it.Raw), nil
+		dst = append(dst, '"')
+		return append(appendEscaped(dst, trimCR(it.Raw)), '"'), nil
 	default:
-		return f.appendJSON(s, dst, it.Raw)
+		return formatOf(s.Format).appendJSON(s, dst, it.Raw)
 	}
 }
 
@@ -48,7 +56,7 @@ func CheckLine(s *wire.Shape, it *Item) error {
 	if it.Err != nil {
 		return it.Err
 	}
-	if formatOf(s.Format).line != jsonLine {
+	if lineOf(s.Format) != jsonLine {
 		return nil
 	}
 	sure, ascii := surelyJSON(it.Raw)

@@ -15,16 +15,8 @@ import (
 const JSONL wire.Format = "jsonl"
 
 var jsonlFormat = format{
-	name: JSONL, line: jsonLine,
+	name:  JSONL,
 	guess: nameJSONL, look: lookAt, hint: hintOfReturns,
-}
-
-// appendJSONLine appends a line, which is valid UTF-8, if it is one JSON value.
-func appendJSONLine(dst, line []byte) ([]byte, error) {
-	if err := checkJSON(line); err != nil {
-		return dst, err
-	}
-	return append(dst, bytes.TrimRight(line, " \t\r")...), nil
 }
 
 // CheckNesting returns an *InvalidError if a JSON value is nested deeper than [jsonscan.MaxNesting].

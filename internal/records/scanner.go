@@ -21,16 +21,16 @@ const (
 // comment gives the rules.
 type scanner struct {
 	window
-	max int // size in bytes over which an item is invalid
-
 	// What the format sets.
-	find      func(*scanner) error // finds the next item; nil: it is a line, or a record
 	blanks    bool                 // a blank line is an item
+	trims     bool                 // a '\r' before an item's '\n' is not of the item
 	quoting   bool                 // fields of records may be quoted
 	delimiter byte                 // of records; 0: there are none
-	trims     bool                 // a '\r' before an item's '\n' is not of the item
 	bare      bool                 // no '\n' belongs to an item
 	array     bool                 // items are the elements of an array
+	find      func(*scanner) error // finds the next item; nil: it is a line, or a record
+
+	max int // size in bytes over which an item is invalid
 
 	// The item at hand, valid until next is called again.
 	start int64 // offset of its first byte

@@ -14,9 +14,7 @@ var table = []*format{&jsonlFormat, &textFormat, &csvFormat, &jsonFormat}
 type format struct {
 	name wire.Format
 
-	// What internal/formats says of it, too. Items that are lines are found and converted without any of the functions
-	// below being called for one of them.
-	line      lineKind
+	// delimited is what internal/formats says of it.
 	delimited bool
 
 	// guess is what an extension shows of a format that takes a look to be known.
@@ -50,6 +48,18 @@ const (
 	jsonLine          // a JSON value
 	textLine          // a text, of any bytes
 )
+
+// lineOf says what a format's items are if each is a line. It is asked for each of them, so it is no part of the table, as
+// none of the table's functions is called for one.
+func lineOf(name wire.Format) lineKind {
+	switch name {
+	case JSONL:
+		return jsonLine
+	case Text:
+		return textLine
+	}
+	return noLine
+}
 
 // unknown is what no name in the table means. Whoever reads a source asks [Look] first, which refuses it.
 var unknown format

@@ -11,7 +11,7 @@ import (
 const Text wire.Format = "text"
 
 var textFormat = format{
-	name: Text, line: textLine,
+	name: Text,
 	scan: func(_ wire.Shape, scan *scanner) { scan.blanks = true },
 	hint: func(s *wire.Shape, head []byte) string {
 		if hint := hintOfReturns(s, head); hint != "" {
@@ -19,12 +19,6 @@ var textFormat = format{
 		}
 		return documents(bytes.TrimLeft(head, " \t\r\n"))
 	},
-}
-
-// appendText appends a line, which is valid UTF-8, as a JSON string.
-func appendText(dst, line []byte) []byte {
-	dst = append(dst, '"')
-	return append(appendEscaped(dst, trimCR(line)), '"')
 }
 
 // documents is a sentence about a text that begins as JSON documents do whose values are no lines; empty: it does not.
