@@ -22,13 +22,13 @@ func AppendJSON(s *wire.Shape, dst []byte, it *Item) ([]byte, error) {
 	if at := firstNonUTF8(it.Raw); at >= 0 {
 		return dst, invalid(notUTF8, at)
 	}
-	switch lineOf(s.Format) {
-	case jsonLine:
+	switch {
+	case JSONLines(s):
 		if err := checkJSON(it.Raw); err != nil {
 			return dst, err
 		}
 		return append(dst, bytes.TrimRight(it.Raw, " \t\r")...), nil
-	case textLine:
+	case TextLines(s):
 		dst = append(dst, '"')
 		return append(appendEscaped(dst, trimCR(it.Raw)), '"'), nil
 	default:
@@ -56,7 +56,7 @@ func CheckLine(s *wire.Shape, it *Item) error {
 	if it.Err != nil {
 		return it.Err
 	}
-	if lineOf(s.Format) != jsonLine {
+	if !JSONLines(s) {
 		return nil
 	}
 	sure, ascii := surelyJSON(it.Raw)

@@ -14,7 +14,7 @@ var jsonFormat = format{
 	name:  JSON,
 	guess: nameJSON, look: lookAt,
 	scan: func(s wire.Shape, scan *scanner) {
-		scan.find, scan.bare, scan.array = (*scanner).nextValue, true, s.Array
+		scan.find, scan.array = (*scanner).nextValue, s.Array
 	},
 	appendJSON: appendJSONValue,
 	// In a file values are the elements of an array, whatever they were in, so each must be one.

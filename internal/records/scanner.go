@@ -21,16 +21,15 @@ const (
 // comment gives the rules.
 type scanner struct {
 	window
-	// What the format sets.
-	blanks    bool                 // a blank line is an item
-	trims     bool                 // a '\r' before an item's '\n' is not of the item
-	quoting   bool                 // fields of records may be quoted
-	delimiter byte                 // of records; 0: there are none
-	bare      bool                 // no '\n' belongs to an item
-	array     bool                 // items are the elements of an array
-	find      func(*scanner) error // finds the next item; nil: it is a line, or a record
+	// What the format sets, with find.
+	blanks    bool // a blank line is an item
+	trims     bool // a '\r' before an item's '\n' is not of the item
+	quoting   bool // fields of records may be quoted
+	delimiter byte // of records; 0: there are none
+	array     bool // items are the elements of an array
 
-	max int // size in bytes over which an item is invalid
+	bare bool // find finds the items, and no '\n' belongs to one
+	max  int  // size in bytes over which an item is invalid
 
 	// The item at hand, valid until next is called again.
 	start int64 // offset of its first byte
@@ -44,8 +43,9 @@ type scanner struct {
 	tried     int64
 	triedOpen bool
 
-	closed bool  // the array's closing bracket has been found
-	ended  error // what next returns from now on; nil: it looks for an item
+	find   func(*scanner) error // finds the next item; nil: it is a line, or a record
+	closed bool                 // the array's closing bracket has been found
+	ended  error                // what next returns from now on; nil: it looks for an item
 }
 
 // scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
@@ -53,13 +53,14 @@ func newScanner(s *wire.Shape, w window, maxItem int) *scanner {
 	scan := &scanner{window: w, max: maxItem}
 	if f := formatOf(s.Format); f.scan != nil {
 		f.scan(*s, scan)
+		scan.bare = scan.find != nil
 	}
 	return scan
 }
 
 // next finds the next item. It returns io.EOF when none is left, or the reader's error.
 func (s *scanner) next() error {
-	if s.find != nil {
+	if s.bare {
 		return s.find(s)
 	}
 	for {

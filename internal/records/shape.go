@@ -16,15 +16,6 @@ func maxItemOf(s *wire.Shape) int {
 	return min(s.MaxItem, largestMaxItem)
 }
 
-// Lines reports whether each item is one line, which is what a filter gets.
-func Lines(s *wire.Shape) bool { return lineOf(s.Format) != noLine }
-
-// JSONLines reports whether each item is one line, a JSON value.
-func JSONLines(s *wire.Shape) bool { return lineOf(s.Format) == jsonLine }
-
-// TextLines reports whether each item is one line, a text of any bytes.
-func TextLines(s *wire.Shape) bool { return lineOf(s.Format) == textLine }
-
 // AsLines returns the shape of items once each is a line, the one that AppendLine appends: JSON, unless it was a line already.
 func AsLines(s *wire.Shape) wire.Shape {
 	lines := wire.Shape{Format: JSONL, Records: HasRecords(s), MaxItem: s.MaxItem}

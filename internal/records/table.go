@@ -6,9 +6,9 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// table has all formats, those that are asked for most first. Each is in a file of its own, and in
+// table has all formats, those first that are asked for each item. Each is in a file of its own, and in
 // internal/formats.
-var table = []*format{&jsonlFormat, &textFormat, &csvFormat, &jsonFormat}
+var table = []*format{&csvFormat, &jsonFormat, &jsonlFormat, &textFormat}
 
 // format is how items of a format are found, converted and written. What a format has no need of is not set.
 type format struct {
@@ -40,26 +40,15 @@ type format struct {
 	checked      bool
 }
 
-// lineKind says whether items are lines, and of what.
-type lineKind int
+// JSONLines reports whether each item is one line, a JSON value. This and TextLines are asked for each item, so they look at
+// no table, as none of the table's functions is called for an item that is a line.
+func JSONLines(s *wire.Shape) bool { return s.Format == JSONL }
 
-const (
-	noLine   lineKind = iota
-	jsonLine          // a JSON value
-	textLine          // a text, of any bytes
-)
+// TextLines reports whether each item is one line, a text of any bytes.
+func TextLines(s *wire.Shape) bool { return s.Format == Text }
 
-// lineOf says what a format's items are if each is a line. It is asked for each of them, so it is no part of the table, as
-// none of the table's functions is called for one.
-func lineOf(name wire.Format) lineKind {
-	switch name {
-	case JSONL:
-		return jsonLine
-	case Text:
-		return textLine
-	}
-	return noLine
-}
+// Lines reports whether each item is one line, which is what a filter gets.
+func Lines(s *wire.Shape) bool { return JSONLines(s) || TextLines(s) }
 
 // unknown is what no name in the table means. Whoever reads a source asks [Look] first, which refuses it.
 var unknown format
