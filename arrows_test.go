@@ -14,7 +14,7 @@ const module = "github.com/stint-run/stint"
 // layers are the packages from the bottom up: a package imports only packages above it in this list.
 var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
-	"python", "internal/limits", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
+	"python", "internal/limits", "internal/formats", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
@@ -58,7 +58,7 @@ func TestArrows_PointOneWay(t *testing.T) {
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/text", "internal/location", "internal/limits"},
+		"job":    {"internal/text", "internal/location", "internal/limits", "internal/formats"},
 		"jobs":   {"job", "internal/limits", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/search", "internal/lookup", "internal/feedclient"},
 		"timers": {},
 	}

@@ -144,7 +144,7 @@ func (e *execution) written() *wire.Part {
 
 // passedFormat is the format of the results: what handlers return is JSON, but a filter that gets text answers with text.
 func (e *execution) passedFormat() wire.Format {
-	if e.form() == calls.Lines && e.source.Shape().Format == records.Text {
+	if e.form() == calls.Lines && records.TextLines(e.source.Shape()) {
 		return records.Text
 	}
 	return records.JSONL

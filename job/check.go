@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 )
@@ -26,10 +27,8 @@ func fieldError(field, format string, args ...any) error {
 // checkFormats checks what the spec says about the form of inputs and output.
 func (s Spec) checkFormats() []error {
 	var errs []error
-	switch s.Format {
-	case "auto", "csv", "tsv", "jsonl", "json", "text":
-	default:
-		errs = append(errs, fieldError("Format", "%q: use jsonl, json, csv, tsv, text or auto", s.Format))
+	if _, ok := formats.Named(s.Format); !ok && s.Format != formats.Auto {
+		errs = append(errs, fieldError("Format", "%q: use %s", s.Format, formats.Names(formats.Auto)))
 	}
 	return append(errs, s.checkColumns()...)
 }

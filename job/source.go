@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/text"
@@ -181,19 +181,20 @@ func (f *Files) check(format string) []error {
 		errs = append(errs, fmt.Errorf("the names of the %s inputs take %s bytes as JSON: at most %s are allowed; name a directory or a prefix, or quote the pattern so that workers expand it",
 			text.Thousands(int64(len(f.Input))), text.Thousands(int64(names)), text.Thousands(maxInputNames)))
 	}
-	mayBeCSV := slices.Contains([]string{"auto", "csv", "tsv"}, format)
+	named, _ := formats.Named(format)
+	delimited := named.Delimited || format == formats.Auto
 	switch d := f.Delimiter; {
 	case d == "":
 	case len(d) > 1 || d[0] >= utf8.RuneSelf || d == `"` || d == "\n" || d == "\r" || d == "\x00":
 		errs = append(errs, fieldError("Files.Delimiter", `%q: use one ASCII character, such as ; or | or \t, and no quote or line end`, d))
-	case !mayBeCSV:
+	case !delimited:
 		errs = append(errs, fieldError("Files.Delimiter", "%q: it is for csv, and the format is %s: leave one of them out", d, format))
 	}
 	switch q := f.Quote; {
 	case q == "":
 	case q != `"` && q != "none":
 		errs = append(errs, fieldError("Files.Quote", `%q: use '"' if fields may be quoted, or none`, q))
-	case !mayBeCSV:
+	case !delimited:
 		errs = append(errs, fieldError("Files.Quote", "%s: it is for csv and tsv, and the format is %s: leave one of them out", q, format))
 	}
 	if f.MaxInput < 1 || f.MaxInput > maxMaxInput {
@@ -207,8 +208,8 @@ func (f *Files) check(format string) []error {
 
 func (f *Feed) check(s Spec) []error {
 	var errs []error
-	if s.Format != "jsonl" && s.Format != "text" {
-		errs = append(errs, fieldError("Format", "%q: use jsonl or text for a feed", s.Format))
+	if format, _ := formats.Named(s.Format); !format.Lines {
+		errs = append(errs, fieldError("Format", "%q: use %s for a feed", s.Format, formats.LineNames()))
 	}
 	if f.Capacity < 1 || f.Capacity > limits.MaxCapacity {
 		errs = append(errs, fieldError("Feed.Capacity", "%d: use 1 to %d items", f.Capacity, limits.MaxCapacity))

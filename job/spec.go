@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/text"
@@ -52,8 +53,8 @@ type Spec struct {
 	Files *Files `json:"files,omitempty"`
 	Feed  *Feed  `json:"feed,omitempty"`
 	Loop  *Loop  `json:"loop,omitempty"`
-	// Format is "jsonl", "json", "csv", "tsv" or "text", of a feed "jsonl" (default) or "text". Default "auto": each input's extension
-	// decides, for JSON also its beginning.
+	// Format names what the items are written in, as --format of the command line does: "jsonl" or "csv", say. A feed takes "jsonl"
+	// (default) or "text". Default "auto": each input's extension decides, for JSON also its beginning.
 	Format string `json:"format,omitempty"`
 	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
 	// a failed item.
@@ -155,7 +156,7 @@ func (s Spec) WithDefaults() Spec {
 	if pools := s.StagePools(); len(pools) > 0 {
 		setDefault(&s.Pool, pools[0].Pool)
 	}
-	setDefault(&s.Format, "auto")
+	setDefault(&s.Format, formats.Auto)
 	setDefault(&s.MaxItem, limits.DefaultMaxItem)
 	setDefault(&s.Expiry, limits.DefaultExpiry)
 	setDefault(&s.CallTimeout, limits.DefaultCallTimeout)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -18,12 +19,20 @@ const completionLimit = 2 * time.Second
 
 // flagValues are the values that a shell offers for a flag.
 var flagValues = map[string][]string{
-	"format":      {"auto", "jsonl", "json", "csv", "tsv", "text"},
+	"format":      formatNames(),
 	"on-error":    {job.OnErrorRecord, job.OnErrorDrop, job.OnErrorStop},
 	"window":      {"auto"},
 	"concurrency": {autoConcurrency},
 	"overlap":     {"skip", "queue-one", "queue", "stop", "terminate", "allow"},
 	"allow":       {"all"},
+}
+
+func formatNames() []string {
+	names := []string{formats.Auto}
+	for _, f := range formats.All() {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // settingNames are those that `set` and `resume` change.

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
@@ -99,7 +100,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with these flags as keys, and 'input'; flags given here override it")
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
-	fs.StringVar(&s.Format, "format", "auto", "format of the input: auto, jsonl, json, csv, tsv or text")
+	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
 	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results (.csv, .tsv: as a table), or directory or bucket prefix (ending in /) for parts")

@@ -27,9 +27,9 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 	}
 	shape, form := c.Shape, c.Form
 	switch {
-	case form == CheckedJSON && shape.Format == records.JSONL:
+	case form == CheckedJSON && records.JSONLines(shape):
 		return item.Raw, records.CheckLine(shape, item)
-	case form == JSONValues && shape.Format == records.JSONL && utf8.Valid(item.Raw):
+	case form == JSONValues && records.JSONLines(shape) && utf8.Valid(item.Raw):
 		return item.Raw, records.CheckNesting(item.Raw) // the handler's own decoder checks the rest
 	case form == Lines && records.Lines(shape):
 		return item.Raw, records.CheckLine(shape, item)

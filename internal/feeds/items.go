@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/records"
@@ -39,8 +40,8 @@ type Items struct {
 // NewItems returns the items of a batch of the named job: as many as the batch has. The error is permanent.
 func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape wire.Shape) (*Items, error) {
 	switch {
-	case shape.Format != records.JSONL && shape.Format != records.Text:
-		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed: format %q: use jsonl or text", batch, shape.Format))
+	case !records.Lines(&shape):
+		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed: format %q: use %s", batch, shape.Format, formats.LineNames()))
 	case int64(len(items)) != batch.Count:
 		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s of a feed came with %d items", batch, len(items)))
 	}
@@ -73,7 +74,7 @@ func (s *Items) Next(chunk *records.Chunk, items, size int) error {
 // line is a value as a line of a file in the format; it is valid until the next call. If it is none, it returns the value
 // as it is, and an error that says why.
 func (s *Items) line(value json.RawMessage) ([]byte, error) {
-	if s.shape.Format == records.JSONL {
+	if records.JSONLines(&s.shape) {
 		s.buffer.Reset()
 		if err := json.Compact(&s.buffer, value); err != nil {
 			return value, &records.InvalidError{Reason: fmt.Sprintf("is not JSON: %v", err)}

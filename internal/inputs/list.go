@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/records"
@@ -35,7 +37,7 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		}
 	}
 	l.flush()
-	if err := l.table.checkCSV(in.Spec); err != nil {
+	if err := l.table.checkDelimited(in.Spec); err != nil {
 		return nil, err
 	}
 	return l.table, n.lookAt(ctx, dir, in, l.table)
@@ -283,7 +285,7 @@ func (n *Inputs) lookAt(ctx context.Context, dir store.Dir, in wire.PlanInput, t
 
 // choose sets compression, and the shape as far as spec and name show it, or given has it.
 func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
-	name, byName := "", spec.Format == "" || spec.Format == "auto"
+	name, byName := "", spec.Format == "" || spec.Format == formats.Auto
 	if s.URL != stdinName {
 		if _, name, err = store.SplitName(s.URL); err != nil {
 			return err
@@ -300,24 +302,25 @@ func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
 	default:
 		s.Shape, err = records.FormatOf(name)
 	}
-	if s.Shape.Format == records.CSV && spec.Files.Quote != "" {
-		s.Shape.Quote = spec.Files.Quote
+	if err != nil {
+		return err
 	}
-	if s.Shape.Format == records.CSV && spec.Files.Delimiter != "" {
-		s.Shape.Delimiter = spec.Files.Delimiter
+	if records.Delimited(&s.Shape) {
+		s.Shape.Quote = cmp.Or(spec.Files.Quote, s.Shape.Quote)
+		s.Shape.Delimiter = cmp.Or(spec.Files.Delimiter, s.Shape.Delimiter)
 	}
 	s.Shape.MaxItem = int(spec.MaxItem)
-	return err
+	return nil
 }
 
-// checkCSV refuses a delimiter or a quote that no input has a use for.
-func (t *Table) checkCSV(spec job.Spec) error {
-	isCSV := func(s wire.Source) bool { return s.Shape.Format == records.CSV }
+// checkDelimited refuses a delimiter or a quote that no input has a use for.
+func (t *Table) checkDelimited(spec job.Spec) error {
+	delimited := func(s wire.Source) bool { return records.Delimited(&s.Shape) }
 	what, value := "delimiter", spec.Files.Delimiter
 	if value == "" {
 		what, value = "quote", spec.Files.Quote
 	}
-	if value == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, isCSV) {
+	if value == "" || len(t.Sources) == 0 || slices.ContainsFunc(t.Sources, delimited) {
 		return nil
 	}
 	return ledger.Permanent(job.ErrorInvalid, fmt.Errorf(

@@ -59,7 +59,7 @@ func runAgain(shape *wire.Shape, item *records.Item, input json.RawMessage) wire
 	if _, err := records.AppendLine(shape, nil, item); err != nil {
 		return wire.Again{Never: true}
 	}
-	if shape.Format != records.JSONL {
+	if !records.JSONLines(shape) {
 		return wire.Again{}
 	}
 	var kept bytes.Buffer // records are written compact
@@ -74,7 +74,7 @@ func failureInput(shape *wire.Shape, item *records.Item) json.RawMessage {
 	if item.Raw == nil { // too long to keep
 		return json.RawMessage("null")
 	}
-	if shape.Format != records.Text || !utf8.Valid(item.Raw) {
+	if !records.TextLines(shape) {
 		if value, err := records.AppendJSON(shape, nil, item); err == nil {
 			return value
 		}

@@ -158,43 +158,36 @@ func (c *copier) source(ctx context.Context, from *inputs.Inputs, index int) err
 func (c *copier) copy(item *records.Item, shape *wire.Shape) (err error) {
 	d := c.to
 	d.sample.Items++
-	raw := item.Raw
-	if item.Err == nil && shape.Format == records.JSON {
-		c.line, err = records.AppendLine(shape, c.line[:0], item)
-		raw = c.line
-	}
-	if err = cmp.Or(err, item.Err); err != nil {
+	n := len(c.shapes)
+	first := n == 0 || !alike(&c.shapes[n-1], shape)
+	if c.line, err = records.AppendToFile(shape, c.line[:0], item, first); err != nil {
 		fault := calls.InvalidFault(err)
 		d.sample.Failed++
 		d.sample.FirstError = d.sample.FirstError.First(
 			ledger.FirstError(job.Failure{Item: c.left[0], Kind: fault.Kind, Error: fault.Err}))
 		return nil
 	}
-	between := ""
-	if n := len(c.shapes); n == 0 || !alike(&c.shapes[n-1], shape) {
+	if first {
 		if err := c.open(shape); err != nil {
 			return err
 		}
-	} else if shape.Format == records.JSON {
-		between = ","
 	}
 	d.ordinals = append(d.ordinals, c.left[0])
-	_, _ = c.out.WriteString(between)
-	_, _ = c.out.Write(raw)
-	return c.out.WriteByte('\n')
+	_, err = c.out.Write(c.line)
+	return err
 }
 
 // alike reports whether items of two shapes can be in one file.
 func alike(a, b *wire.Shape) bool {
-	return a.Format == b.Format && a.Delimiter == b.Delimiter && a.Quote == b.Quote && slices.Equal(a.Columns, b.Columns)
+	return records.Alike(a, b) && slices.Equal(a.Columns, b.Columns)
 }
 
-// open begins the file of the next items. JSON values are the elements of an array, whatever they were in.
+// open creates the file of the next items.
 func (c *copier) open(shape *wire.Shape) error {
 	if err := c.end(); err != nil {
 		return err
 	}
-	name := filepath.Join(c.to.dir, fmt.Sprintf("%06d.%s", len(c.shapes), extension(shape)))
+	name := filepath.Join(c.to.dir, fmt.Sprintf("%06d%s", len(c.shapes), records.FileExtension(shape)))
 	file, err := os.Create(name)
 	if err != nil {
 		return err
@@ -202,24 +195,7 @@ func (c *copier) open(shape *wire.Shape) error {
 	c.file, c.out = file, bufio.NewWriter(file)
 	c.shapes = append(c.shapes, *shape)
 	c.to.Job.Files.Input = append(c.to.Job.Files.Input, name)
-	switch shape.Format {
-	case records.CSV:
-		_, err = c.out.Write(records.AppendHeader(shape, nil))
-	case records.JSON:
-		err = c.out.WriteByte('[')
-	}
-	return err
-}
-
-// extension is one by which a file has the shape.
-func extension(shape *wire.Shape) string {
-	switch {
-	case shape.Format == records.CSV && shape.Delimiter == "\t":
-		return "tsv"
-	case shape.Format == records.Text:
-		return "txt"
-	}
-	return string(shape.Format)
+	return nil
 }
 
 // end completes the last file.
@@ -227,9 +203,7 @@ func (c *copier) end() (err error) {
 	if c.file == nil {
 		return nil
 	}
-	if c.shapes[len(c.shapes)-1].Format == records.JSON {
-		_ = c.out.WriteByte(']')
-	}
+	_, _ = c.out.Write(records.AppendFileEnd(&c.shapes[len(c.shapes)-1], nil)) // Flush returns its error
 	err = cmp.Or(c.out.Flush(), c.file.Close())
 	c.file = nil
 	return err

@@ -49,8 +49,7 @@ func NewBytesCutter(data []byte, s wire.Shape) *Cutter {
 
 func newCutter(r io.Reader, s wire.Shape, window int) *Cutter {
 	hold := maxItemOf(&s)
-	if s.Format != CSV {
-		// Where a line or a JSON value ends does not depend on MaxItem, so none need be held as a whole.
+	if !formatOf(s.Format).limited { // no item need be held as a whole
 		hold = min(hold, window/2)
 	}
 	return &Cutter{scan: newScanner(&s, newWindow(r, window, hold+1), hold)}

@@ -2,6 +2,9 @@
 // and end, cuts a stream into ranges of whole items, reads the items of such a
 // range, and turns an item into the form that a handler gets. Its only I/O is an io.Reader.
 //
+// A format is a value of type format, in a file of its own (jsonl.go, json.go, csv.go, text.go): facts and functions. It is an entry of the
+// table in table.go, and of the list in internal/formats. Nothing else knows it.
+//
 // # Where an item ends
 //
 // A line ends after its '\n', or where the input ends. A line that consists of spaces, tabs and

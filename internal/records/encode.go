@@ -2,12 +2,7 @@ package records
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"strings"
 
-	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 )
 
@@ -27,27 +22,17 @@ func AppendJSON(s *wire.Shape, dst []byte, it *Item) ([]byte, error) {
 	if at := firstNonUTF8(it.Raw); at >= 0 {
 		return dst, invalid(notUTF8, at)
 	}
-	switch s.Format {
-	case CSV:
-		return appendRecord(s, dst, it.Raw)
-	case JSONL:
+	switch {
+	case JSONLines(s):
 		if err := checkJSON(it.Raw); err != nil {
 			return dst, err
 		}
 		return append(dst, bytes.TrimRight(it.Raw, " \t\r")...), nil
-	case JSON:
-		if err := checkJSON(it.Raw); err != nil {
-			return dst, err
-		}
-		if bytes.IndexByte(it.Raw, '\n') < 0 && bytes.IndexByte(it.Raw, '\r') < 0 {
-			return append(dst, it.Raw...), nil
-		}
-		line := bytes.NewBuffer(dst)
-		_ = json.Compact(line, it.Raw) // it is valid
-		return line.Bytes(), nil
-	default:
+	case TextLines(s):
 		dst = append(dst, '"')
 		return append(appendEscaped(dst, trimCR(it.Raw)), '"'), nil
+	default:
+		return formatOf(s.Format).appendJSON(s, dst, it.Raw)
 	}
 }
 
@@ -71,7 +56,7 @@ func CheckLine(s *wire.Shape, it *Item) error {
 	if it.Err != nil {
 		return it.Err
 	}
-	if s.Format != JSONL {
+	if !JSONLines(s) {
 		return nil
 	}
 	sure, ascii := surelyJSON(it.Raw)
@@ -84,77 +69,4 @@ func CheckLine(s *wire.Shape, it *Item) error {
 		return nil
 	}
 	return checkJSON(it.Raw)
-}
-
-// AppendHeader appends the header of a CSV source with these columns, with its line end.
-func AppendHeader(s *wire.Shape, dst []byte) []byte {
-	for i, name := range s.Columns {
-		if i > 0 {
-			dst = append(dst, delimiterOf(s))
-		}
-		if quoting(s) {
-			name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-		}
-		dst = append(dst, name...)
-	}
-	return append(dst, '\n')
-}
-
-// appendRecord appends a CSV record, which is valid UTF-8, as a JSON object.
-func appendRecord(s *wire.Shape, dst, rec []byte) ([]byte, error) {
-	out, delimiter, quoting := append(dst, '{'), delimiterOf(s), quoting(s)
-	for n := 0; ; n++ {
-		f, rest, more, fault := cutField(rec, delimiter, quoting)
-		if fault != "" {
-			return dst, invalid(string(fault), n+1)
-		}
-		if n < len(s.Columns) {
-			if n > 0 {
-				out = append(out, ',')
-			}
-			out = append(out, '"')
-			out = appendEscaped(out, s.Columns[n])
-			out = append(out, '"', ':')
-			out = f.appendJSON(out)
-		}
-		if more {
-			rec = rest
-			continue
-		}
-		if n == 0 && len(s.Columns) != 1 {
-			return dst, invalid("has 1 field, the header has %d", len(s.Columns))
-		}
-		if n+1 != len(s.Columns) {
-			return dst, invalid("has %d fields, the header has %d", n+1, len(s.Columns))
-		}
-		return append(out, '}'), nil
-	}
-}
-
-// CheckNesting returns an *InvalidError if a JSON value is nested deeper than [jsonscan.MaxNesting].
-func CheckNesting(value []byte) error {
-	if jsonscan.TooDeep(value) {
-		return invalid("is nested deeper than %s", text.Thousands(jsonscan.MaxNesting))
-	}
-	return nil
-}
-
-// checkJSON returns an *InvalidError unless raw is one JSON value.
-func checkJSON(raw []byte) error {
-	if validJSON(raw) {
-		return CheckNesting(raw)
-	}
-	var value json.RawMessage
-	err := json.Unmarshal(raw, &value)
-	hint := ""
-	if first := bytes.TrimSpace(raw); len(first) == 1 && (first[0] == '[' || first[0] == '{') {
-		hint = ` (a document of several lines is not jsonl: use --format json)`
-	}
-	if hint == "" && strings.Contains(err.Error(), "after top-level value") {
-		hint = ` (several values on a line are not jsonl: use --format json)`
-	}
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		return invalid("is not JSON: %s, at byte %d%s", syntax, max(syntax.Offset-1, 0), hint)
-	}
-	return invalid("is not JSON: %v%s", err, hint)
 }

@@ -40,7 +40,7 @@ func TestD21_BlankLines(t *testing.T) {
 func TestD29_FieldsWithoutQuotes(t *testing.T) {
 	t.Parallel()
 	const input = "a\t\"b\n1\t\"x\n2\ty\n3\tz\"\n4\tsay \"w\"\n"
-	s, start, err := readHead(strings.NewReader(input), wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted})
+	s, start, err := readHead(strings.NewReader(input), wire.Shape{Format: CSV, Delimiter: "\t", Quote: unquoted})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", `"b`}, s.Columns)
 	var got []string

@@ -3,6 +3,7 @@ package records
 import (
 	"testing"
 
+	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
@@ -10,14 +11,14 @@ import (
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]wire.Shape{
-		"a.jsonl":                  {Format: JSONL, Guess: NameJSONL},
-		"dir.csv/a.ndjson":         {Format: JSONL, Guess: NameJSONL},
-		"export.json":              {Format: JSONL, Guess: NameJSON},
-		"A.JSONL.GZ":               {Format: JSONL, Guess: NameJSONL},
+		"a.jsonl":                  {Format: JSONL, Guess: nameJSONL},
+		"dir.csv/a.ndjson":         {Format: JSONL, Guess: nameJSONL},
+		"export.json":              {Format: JSONL, Guess: nameJSON},
+		"A.JSONL.GZ":               {Format: JSONL, Guess: nameJSONL},
 		"s3://bucket/x/a.csv":      {Format: CSV},
 		"a.CSV.zst":                {Format: CSV},
-		"a.tsv.gz":                 {Format: CSV, Delimiter: Tab, Quote: Unquoted},
-		"a.TAB":                    {Format: CSV, Delimiter: Tab, Quote: Unquoted},
+		"a.tsv.gz":                 {Format: CSV, Delimiter: "\t", Quote: unquoted},
+		"a.TAB":                    {Format: CSV, Delimiter: "\t", Quote: unquoted},
 		"a.b.txt":                  {Format: Text},
 		"a.text":                   {Format: Text},
 		"/var/log/syslog.log.gz":   {Format: Text},
@@ -62,13 +63,13 @@ func TestParseFormat(t *testing.T) {
 	}
 	got, err := ParseFormat("tsv")
 	require.NoError(t, err)
-	require.Equal(t, wire.Shape{Format: CSV, Delimiter: Tab, Quote: Unquoted}, got)
+	require.Equal(t, wire.Shape{Format: CSV, Delimiter: "\t", Quote: unquoted}, got)
 	for _, name := range []string{"", "JSONL", "auto", "xml"} {
 		_, err := ParseFormat(name)
 		var unknown *UnknownFormatError
 		require.ErrorAs(t, err, &unknown)
 		require.Equal(t, name, unknown.Name)
-		require.ErrorContains(t, err, "choose jsonl, json, csv, tsv or text")
+		require.ErrorContains(t, err, "choose "+formats.Names())
 	}
 }
 

@@ -32,7 +32,7 @@ var seeds = []string{
 
 // shapes are the shapes in which inputs are cut and read.
 var shapes = []wire.Shape{
-	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: Tab}, {Format: CSV, Delimiter: Tab, Quote: Unquoted}, {Format: CSV, Quote: Unquoted}, {Format: JSON}, {Format: JSON, Array: true},
+	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: "\t"}, {Format: CSV, Delimiter: "\t", Quote: unquoted}, {Format: CSV, Quote: unquoted}, {Format: JSON}, {Format: JSON, Array: true},
 }
 
 // shape returns one of the shapes.

@@ -10,7 +10,8 @@ import (
 )
 
 // lookAt finds out whether a source, of which offset bytes are passed over, is lines, JSON values or one array, and sets the
-// shape. It returns the offset at which the first item may begin. The first line that is not blank decides:
+// shape, unless it is JSONL by choice. It returns the offset at which the first item may begin. The first line that is not
+// blank decides:
 //
 //   - It begins with '[', and that bracket is not closed on it: of JSON, and of a file named .json, an array. Of one
 //     named .jsonl only if the line ends as the first one of a document does: with '[', '{' or a comma.
@@ -21,14 +22,17 @@ import (
 //
 // So lines stay lines, even if each is an array, and a fault in the first line of a file does not make it a document. A line is
 // followed for MaxItem bytes at most: one that is longer could not be an item.
-func lookAt(s *wire.Shape, r io.Reader, offset int64) (int64, error) {
+func lookAt(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
 	lines := s.Format == JSONL
+	if lines && s.Guess == "" { // it was chosen
+		return offset, nil
+	}
 	l, err := readFirstLine(bufio.NewReaderSize(r, headWindow), maxItemOf(s))
 	if err != nil {
 		return 0, fmt.Errorf("reading head: %w", err)
 	}
 	document := !l.closed && l.open
-	array := l.begins == '[' && (document || s.Guess != NameJSONL && (!l.closed || !l.more))
+	array := l.begins == '[' && (document || s.Guess != nameJSONL && (!l.closed || !l.more))
 	s.Guess = ""
 	switch {
 	case array && l.comma:

@@ -133,7 +133,7 @@ func (c *Chunk) Reserve(items, bytes int) {
 
 // add copies the scanner's item, for which there is room.
 func (c *Chunk) add(raw []byte, s *scanner) {
-	item := Item{Offset: s.start, Size: s.size, Bare: s.json}
+	item := Item{Offset: s.start, Size: s.size, Bare: s.bare}
 	if s.fault != tooLong && s.fault != missing {
 		at := len(c.buf)
 		c.buf = append(append(c.buf, raw...), '\n')

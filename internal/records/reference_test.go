@@ -29,7 +29,7 @@ func referenceLines(data string, s wire.Shape) []Item {
 			continue
 		}
 		size, complete := len(line), true
-		if quoting(&s) {
+		if s.Format == CSV && quoting(&s) {
 			if size, complete = referenceRecord(data[at:], delimiterOf(&s), limit); !complete {
 				size = len(line)
 			}

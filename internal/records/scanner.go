@@ -21,13 +21,15 @@ const (
 // comment gives the rules.
 type scanner struct {
 	window
-	text      bool
-	csv       bool
-	quoting   bool // fields of CSV may be quoted
-	delimiter byte // of CSV; 0: of no other format
-	json      bool
-	array     bool
-	max       int // size in bytes over which an item is invalid
+	// What the format sets, with find.
+	blanks    bool // a blank line is an item
+	trims     bool // a '\r' before an item's '\n' is not of the item
+	quoting   bool // fields of records may be quoted
+	delimiter byte // of records; 0: there are none
+	array     bool // items are the elements of an array
+
+	bare bool // find finds the items, and no '\n' belongs to one
+	max  int  // size in bytes over which an item is invalid
 
 	// The item at hand, valid until next is called again.
 	start int64 // offset of its first byte
@@ -41,24 +43,25 @@ type scanner struct {
 	tried     int64
 	triedOpen bool
 
-	closed bool  // the array's closing bracket has been found
-	ended  error // what next returns from now on; nil: it looks for an item
+	find   func(*scanner) error // finds the next item; nil: it is a line, or a record
+	closed bool                 // the array's closing bracket has been found
+	ended  error                // what next returns from now on; nil: it looks for an item
 }
 
 // scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
 func newScanner(s *wire.Shape, w window, maxItem int) *scanner {
-	scan := &scanner{window: w, max: maxItem, text: s.Format == Text, csv: s.Format == CSV, json: s.Format == JSON}
-	if scan.csv {
-		scan.delimiter, scan.quoting = delimiterOf(s), quoting(s)
+	scan := &scanner{window: w, max: maxItem}
+	if f := formatOf(s.Format); f.scan != nil {
+		f.scan(*s, scan)
+		scan.bare = scan.find != nil
 	}
-	scan.array = scan.json && s.Array
 	return scan
 }
 
 // next finds the next item. It returns io.EOF when none is left, or the reader's error.
 func (s *scanner) next() error {
-	if s.json {
-		return s.nextValue()
+	if s.bare {
+		return s.find(s)
 	}
 	for {
 		n := bytes.IndexByte(s.buf[s.pos:s.end], '\n')
@@ -76,7 +79,7 @@ func (s *scanner) next() error {
 			continue
 		}
 		line := s.buf[s.pos : s.pos+n]
-		if !s.text && (n == 0 || line[0] <= ' ' && isBlank(line, s.delimiter)) {
+		if !s.blanks && (n == 0 || line[0] <= ' ' && isBlank(line, s.delimiter)) {
 			s.blank++
 			s.take(n)
 			continue
@@ -117,7 +120,7 @@ func (s *scanner) readLine() (int, error) {
 // is blank.
 func (s *scanner) skipLine() (blank bool, err error) {
 	s.start, s.size, s.fault = s.offset(), 0, tooLong
-	blank = !s.text
+	blank = !s.blanks
 	for {
 		part := s.buf[s.pos:s.end]
 		n := bytes.IndexByte(part, '\n')
@@ -144,7 +147,7 @@ func (s *scanner) raw() []byte {
 		return nil
 	}
 	raw := s.buf[s.at : s.at+int(s.size)]
-	if s.csv {
+	if s.trims {
 		raw = trimCR(raw)
 	}
 	return raw

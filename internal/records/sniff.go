@@ -2,7 +2,6 @@ package records
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -99,45 +98,10 @@ func onlyReturns(head []byte) bool {
 
 const unreturn = `convert it if its lines end with a carriage return alone: tr '\r' '\n' <FILE`
 
-// hint is a sentence about a source that begins with head, of the given shape, and may be meant otherwise; empty: there is nothing to say.
-func hintOf(s *wire.Shape, head []byte) string {
-	solid := bytes.TrimLeft(head, " \t\r\n")
-	markup := len(solid) > 0 && solid[0] == '<'
-	switch {
-	case s.Format != JSON && s.Format != CSV && onlyReturns(head):
+// hintOfReturns is a sentence about a source of lines that begins with head, if none of them seems to end; otherwise empty.
+func hintOfReturns(_ *wire.Shape, head []byte) string {
+	if onlyReturns(head) {
 		return "has carriage returns and no line feed: " + unreturn
-	case s.Format == Text:
-		return documents(solid)
-	case s.Format == CSV && markup && len(s.Columns) > 0:
-		return "begins with <, as HTML and XML do: check that it is CSV"
-	case s.Format == CSV && len(s.Columns) == 1:
-		for _, d := range []string{";", "\t", "|", ","} {
-			if bytes.Contains([]byte(s.Columns[0]), []byte(d)) && d != string(delimiterOf(s)) {
-				return fmt.Sprintf("has one column, with %q in its name: choose --delimiter %q if that separates its fields", d, d)
-			}
-		}
-	}
-	return ""
-}
-
-// documents is a sentence about a text that begins as JSON documents do whose values are no lines; empty: it does not.
-func documents(text []byte) string {
-	const choose = ", and each of its lines is an item: choose --format json if its values are meant"
-	line, more, several := bytes.Cut(text, []byte("\n"))
-	line = bytes.TrimSpace(line)
-	switch {
-	case len(line) == 0 || line[0] != '{' && line[0] != '[':
-		return ""
-	case len(line) == 1 && several && len(bytes.TrimSpace(more)) > 0:
-		return "begins as a JSON document of several lines does" + choose
-	}
-	values := json.NewDecoder(bytes.NewReader(line))
-	var first json.RawMessage
-	if values.Decode(&first) != nil {
-		return ""
-	}
-	if next := bytes.TrimSpace(line[values.InputOffset():]); len(next) > 0 && (next[0] == '{' || next[0] == '[') {
-		return "begins with several JSON values on a line" + choose
 	}
 	return ""
 }

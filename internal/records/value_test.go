@@ -109,7 +109,7 @@ func TestReaderValuesTooLong(t *testing.T) {
 // What the first line shows: see lookAt.
 func TestReadHeadLooks(t *testing.T) {
 	t.Parallel()
-	chosen, byJSON, byJSONL := wire.Shape{Format: JSON}, wire.Shape{Format: JSONL, Guess: NameJSON}, wire.Shape{Format: JSONL, Guess: NameJSONL}
+	chosen, byJSON, byJSONL := wire.Shape{Format: JSON}, wire.Shape{Format: JSONL, Guess: nameJSON}, wire.Shape{Format: JSONL, Guess: nameJSONL}
 	for name, c := range map[string]struct {
 		input               string
 		chosen, json, jsonl string // "lines", "values" or "array"

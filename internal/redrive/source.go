@@ -99,7 +99,7 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 		if !line.IsRecord() {
 			return nil
 		}
-		item, ok, err := itemAgain(&line, source.Shape.Format)
+		item, ok, err := itemAgain(&line, &source.Shape)
 		if err != nil || !ok {
 			return err
 		}
@@ -117,9 +117,9 @@ func (c *copier) entry(e ledger.OwnedEntry) error {
 	})
 }
 
-// choose makes the last source one of the format in which items of the shape are run again.
+// choose makes the last source one of the shape in which items of the given one are run again, as lines.
 func (c *copier) choose(shape wire.Shape) error {
-	again := wire.Shape{Format: formatAgain(shape.Format), Records: records.HasRecords(&shape), MaxItem: shape.MaxItem}
+	again := records.AsLines(&shape)
 	n := len(c.to.Sources)
 	if n > 0 && c.to.Sources[n-1].Shape.Format == again.Format && c.to.Sources[n-1].Shape.Records == again.Records {
 		return nil
@@ -188,24 +188,15 @@ func (r *Range) Original(ctx context.Context, ordinal int64) (int64, error) {
 	return int64(binary.BigEndian.Uint64(original[:])), nil
 }
 
-// formatAgain is the format in which items of a format are run Again: those of CSV as the objects that
-// handlers were given, and JSON values as lines.
-func formatAgain(f wire.Format) wire.Format {
-	if f == records.CSV || f == records.JSON {
-		return records.JSONL
-	}
-	return f
-}
-
-// itemAgain returns the line by which an item of a source in format f is run again; ok is false if it
+// itemAgain returns the line by which an item of a source is run again; ok is false if it
 // cannot be.
-func itemAgain(l *wire.ErrorLine, f wire.Format) (line []byte, ok bool, err error) {
+func itemAgain(l *wire.ErrorLine, shape *wire.Shape) (line []byte, ok bool, err error) {
 	switch {
 	case l.Never:
 		return nil, false, nil
 	case l.Raw != "":
 		return []byte(l.Raw), true, nil
-	case f != records.Text:
+	case !records.TextLines(shape):
 		return l.Failure.Input, true, nil
 	}
 	var text string

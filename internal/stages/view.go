@@ -10,6 +10,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
+// textShape is that of lines which are texts.
+var textShape = wire.Shape{Format: records.Text}
+
 // Settled is the error of an item that an earlier step has settled: it has failed, or it was dropped.
 type Settled struct {
 	// Line is that of the error; nil: the item was dropped.
@@ -190,8 +193,7 @@ func (v *viewReader) as(o outcome, format wire.Format, asText bool) outcome {
 		return o
 	}
 	start := len(v.quoted)
-	shape := wire.Shape{Format: records.Text}
-	quoted, err := records.AppendJSON(&shape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
+	quoted, err := records.AppendJSON(&textShape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
 	if err != nil {
 		return outcome{undone: &Undone{Err: job.Error{Type: "Invalid", Message: err.Error()}}}
 	}

@@ -78,7 +78,7 @@ type Shape struct {
 	Format Format `json:"format"`
 	// Delimiter separates the fields of CSV: an ASCII character other than a quote and the line ends. Empty: a comma.
 	Delimiter string `json:"delimiter,omitempty"`
-	// Quote says whether fields of CSV may be quoted: Quoted, or Unquoted, or empty: they may.
+	// Quote says whether fields of CSV may be quoted: "none", or a quote, or empty: they may.
 	Quote string `json:"quote,omitempty"`
 	// Columns are the names in the header of a CSV source, in its order, unique and not empty.
 	Columns []string `json:"columns,omitempty"`
