@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -160,4 +161,166 @@ func (s *spooler) close() {
 	if s.reader != nil {
 		_ = s.reader.Close() // only read from
 	}
+}
+
+// SpoolWriter writes what a spoolReader reads. The caller must end or abort it.
+type SpoolWriter struct {
+	ctx    context.Context
+	dir    store.Dir
+	Prefix string
+	Bytes  int64        // so far
+	w      store.Writer // of the chunk in hand; nil: none
+}
+
+// NewSpoolWriter returns a writer of the copy below prefix.
+func NewSpoolWriter(ctx context.Context, dir store.Dir, prefix string) *SpoolWriter {
+	return &SpoolWriter{ctx: ctx, dir: dir, Prefix: prefix}
+}
+
+// Write appends data.
+func (c *SpoolWriter) Write(data []byte) error {
+	for len(data) > 0 {
+		if c.w == nil {
+			w, err := c.dir.Create(c.ctx, SpoolKey(c.Prefix, c.Bytes/SpoolChunk))
+			if err != nil {
+				return ledger.StoreError(job.ErrorOutput, err)
+			}
+			c.w = w
+		}
+		n := min(int64(len(data)), SpoolChunk-c.Bytes%SpoolChunk)
+		if _, err := c.w.Write(data[:n]); err != nil {
+			return ledger.StoreError(job.ErrorOutput, err)
+		}
+		data = data[n:]
+		if c.Bytes += n; c.Bytes%SpoolChunk == 0 {
+			if err := c.commit(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *SpoolWriter) commit() error {
+	w := c.w
+	c.w = nil
+	return ledger.StoreError(job.ErrorOutput, w.Commit())
+}
+
+// End makes the last chunk durable, and the mark that there are no more.
+func (c *SpoolWriter) End() error {
+	if c.w != nil {
+		if err := c.commit(); err != nil {
+			return err
+		}
+	}
+	chunks := (c.Bytes + SpoolChunk - 1) / SpoolChunk
+	return ledger.StoreError(job.ErrorOutput, c.dir.Put(c.ctx, spoolEnd(c.Prefix), fmt.Appendf(nil, "%d", chunks)))
+}
+
+// Abort discards the chunk that is not durable.
+func (c *SpoolWriter) Abort() {
+	if c.w != nil {
+		c.w.Abort()
+	}
+}
+
+// spoolReader reads a spooled input from an offset on. need is called with the offset before each chunk is
+// read, and wherever one ends; nil if all is there.
+type spoolReader struct {
+	ctx    context.Context
+	dir    store.Dir
+	prefix string
+	need   func(offset int64) error
+	offset int64
+	left   int64 // -1: to the end
+
+	chunk io.ReadCloser
+}
+
+// OpenSpool reads a complete copy from an offset on, length bytes of it or (-1) to its end. The caller must close it.
+func OpenSpool(ctx context.Context, dir store.Dir, prefix string, offset, length int64) io.ReadCloser {
+	return &spoolReader{ctx: ctx, dir: dir, prefix: prefix, offset: offset, left: length}
+}
+
+func (r *spoolReader) Read(p []byte) (int, error) {
+	for {
+		if r.left == 0 {
+			return 0, io.EOF
+		}
+		if r.chunk == nil {
+			if err := r.openChunk(); err != nil {
+				return 0, err
+			}
+		}
+		if r.left > 0 && int64(len(p)) > r.left {
+			p = p[:r.left]
+		}
+		n, err := r.chunk.Read(p)
+		r.offset += int64(n)
+		if r.left > 0 {
+			r.left -= int64(n)
+		}
+		if n > 0 || err != nil && err != io.EOF {
+			return n, IgnoreEOF(err)
+		}
+		if err == io.EOF {
+			_ = r.chunk.Close() // only read from
+			r.chunk = nil
+			if r.need == nil && r.offset%SpoolChunk != 0 {
+				return 0, io.EOF // only the last chunk is short
+			}
+		}
+	}
+}
+
+// IgnoreEOF returns nil for io.EOF, and any other error as it is.
+func IgnoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func (r *spoolReader) openChunk() error {
+	n := r.offset / SpoolChunk
+	if r.need != nil {
+		if err := r.need(r.offset); err != nil {
+			return err
+		}
+	}
+	chunk, err := r.dir.Open(r.ctx, SpoolKey(r.prefix, n), r.offset%SpoolChunk, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		if n > 0 && r.offset%SpoolChunk == 0 && r.need == nil {
+			return io.EOF
+		}
+		return ledger.Permanent(job.ErrorInput, fmt.Errorf("reading the copy of the input: %w", err))
+	}
+	if err != nil {
+		return err
+	}
+	r.chunk = chunk
+	return nil
+}
+
+func (r *spoolReader) Close() error {
+	if r.chunk == nil {
+		return nil
+	}
+	return r.chunk.Close()
+}
+
+// checkCopy returns a permanent error if the copy of the source, of which so many bytes are known, is larger than
+// it may be.
+func checkCopy(s *wire.Source, dir store.Dir, bytes int64) error {
+	if s.MaxInput == 0 || bytes <= s.MaxInput {
+		return nil
+	}
+	name := "input " + s.URL
+	if s.URL == stdinName {
+		name = "the standard input"
+	}
+	return ledger.Permanent(job.ErrorInput, fmt.Errorf(
+		"%s has more than %s bytes uncompressed, which is max-input, and is copied to %s: check the input, or start anew with a higher max-input",
+		name, text.Thousands(s.MaxInput), dir.Location()))
 }

@@ -130,7 +130,7 @@ var mutants = []mutant{
 		pkg: "./internal/wire", tests: "TestD1_BatchCheck",
 	},
 	{
-		name: "hand-over: the digest of a batch is not compared", file: "internal/inputs/digests.go",
+		name: "hand-over: the digest of a batch is not compared", file: "internal/inputs/identity.go",
 		old: `if max(1, digest) == r.batch.Digest {`, new: `if max(1, digest) != 0 {`,
 		pkg: "./internal/inputs", tests: "TestD49_OtherBytesInTheMiddle",
 	},

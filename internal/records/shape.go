@@ -1,6 +1,8 @@
 package records
 
-import "github.com/stint-run/stint/internal/wire"
+import (
+	"github.com/stint-run/stint/internal/wire"
+)
 
 // Limits on the size of one item, in bytes.
 const (
@@ -35,3 +37,11 @@ func Delimited(s *wire.Shape) bool { return formatOf(s.Format).delimited }
 
 // HasRecords reports whether the items are records of CSV: in JSON, objects of strings.
 func HasRecords(s *wire.Shape) bool { return s.Records || Delimited(s) }
+
+// Origin is an item as a job got it, and where from: for its error record.
+type Origin struct {
+	Source string // its URL, or another name that people know it by
+	Offset int64  // in the source, in bytes, of the item's first byte; 0 if it has none
+	Shape  *wire.Shape
+	Item   *Item
+}
