@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -205,7 +204,6 @@ func TestFail_ListsFailures(t *testing.T) {
 
 // 14.2: a job knows of open legs how far they are, for its page and for lists, and neither costs much.
 func TestProgress_OfOpenLegs(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 20_000)
 	w.spec.Window = 10

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/feed"
@@ -444,7 +443,6 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 // A leg is sealed early if the results of what it has would take its history to where they go to the store: clients that have none could not
 // get them. A leg with a short history is not.
 func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	const megabyte = 1 << 20
 	for _, test := range []struct {

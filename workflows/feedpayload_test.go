@@ -20,7 +20,6 @@ import (
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/pipeline"
 	"github.com/stint-run/stint/internal/store"
@@ -501,7 +500,6 @@ func TestD3_ResultsOfMarkup(t *testing.T) {
 
 // A large item through an ensemble whose members answer with much: what later steps read, and the item, are in one input.
 func TestD2_LargeItemThroughAnEnsemble(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	f := newFeedOf(t, 0, []job.Stage{ensembleOf("score", 10), {Name: "last", Pool: "risk"}})
 	answer := []byte(`"` + strings.Repeat("<", 59_998) + `"`)

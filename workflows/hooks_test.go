@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -200,7 +199,6 @@ func TestHooks_StopDuringInit(t *testing.T) {
 // W10: a cleanup hook does not run beside an init hook that a stop has cut off; one that does not heed
 // the stop is not waited for.
 func TestHooks_StopWaitsForInit(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	for _, heeds := range []bool{true, false} {
 		w := setup(t, 300)

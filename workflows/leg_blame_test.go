@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
@@ -108,7 +107,6 @@ func (tr *trouble) happen(x *execution) {
 // Whatever sequence of deaths, errors, ends of processes, drains and rests a batch with at most one bad item meets: the job never fails, the
 // bad item is condemned, and no other one is.
 func TestD45_DeathsAndErrorsAreDifferentThings(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	const seed, runs = 45, 200
 	for run := range runs {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -148,7 +147,6 @@ func feedExchanges(t *testing.T) int {
 // A feed of many exchanges: each of its legs, and a run of its job with as many legs as it has. No run comes near a limit of Temporal,
 // and what goes from run to run does not grow with the feed.
 func TestLimits_Feed(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	exchanges := feedExchanges(t)
 	busiest := &accountant{}
@@ -209,7 +207,6 @@ func TestLimits_FeedOfManyOpenLegs(t *testing.T) {
 // F11: a feed that takes items at its full rate for a year: by what a leg and a run of the job are measured to have, no limit of Temporal is
 // near at any time, and the last run is like the first.
 func TestLimits_OfAFeedForAYear(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	const (
 		rate      = 20_000 // items a second

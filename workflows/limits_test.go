@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -84,7 +83,6 @@ func trillion(t *testing.T, batches int64) *world {
 // A job of many batches, and then each of its legs: no run of any workflow comes near a limit of
 // Temporal, and what goes from run to run does not grow.
 func TestLimits(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	batches, part, parts := limitsSize(t)
 	w := trillion(t, batches)
@@ -116,7 +114,6 @@ func TestLimits(t *testing.T) {
 
 // An input that is still being written, a batch a second: no limit is near, however long that goes on.
 func TestLimits_WaitingPages(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	const pages = 600
 	w := setup(t, 0)
@@ -180,7 +177,6 @@ func (l *ledger) requireWithin(t *testing.T, of string) {
 // Every end of a batch with its own workflow task: a leg ends its run in time, and continues in
 // another.
 func TestLimits_OfTheBusiestLeg(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window = 300 // more at once are too many for the test environment
@@ -208,7 +204,6 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 // A leg of a pipeline of six steps, in which every end has its own task and a batch's parcel has up to four parts: its page is smaller by as
 // much as each batch has more executions, so that its histories and what they carry are within the same bounds.
 func TestLimits_OfAPipeline(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Pool, w.spec.Window = "thumbs", 300

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -81,7 +80,6 @@ func TestOutage_OfOneInputHoldsUpNoOther(t *testing.T) {
 
 // A job shows what it waits for, and gives up after about a day of trying. Then it can be resumed.
 func TestOutage_ShowsAndHasALimit(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 100)
 	w.process = func(x *execution) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
@@ -102,7 +101,6 @@ func TestThrottle_FindsTheRate(t *testing.T) {
 
 // A handler that asks for less whenever a call is too large for it, and has done nothing then, gets on.
 func TestThrottle_LargeCalls(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 20_000)
 	w.perBatch = 1000

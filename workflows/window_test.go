@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -39,7 +38,6 @@ func TestWindow_NeverExceeded(t *testing.T) {
 
 // The end of a leg is not a gap: its free places work for the next leg while its last batches run.
 func TestWindow_NoGapBetweenLegs(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 10_000)
 	w.spec.Window, w.pageLimit, w.took = 10, 150, time.Millisecond
@@ -279,7 +277,6 @@ func TestWindow_SetIsExact(t *testing.T) {
 
 // A second worker makes the window larger, as soon as one of its batches has ended.
 func TestWindow_SecondWorker(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 40_000)
 	w.spec.Window = 0
@@ -296,7 +293,6 @@ func TestWindow_SecondWorker(t *testing.T) {
 
 // Workers that the job does not know of wait for batches: the window grows until they do not.
 func TestWindow_GrowsWhileSlotsWait(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
@@ -324,7 +320,6 @@ func TestWindow_StaysWhileBatchesQueue(t *testing.T) {
 
 // The window goes with workers that are heard of no more, and what the job knows of them lasts over its runs.
 func TestWindow_OfWorkersThatVanish(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 60_000)
 	w.spec.Window = 0
@@ -345,7 +340,6 @@ func TestWindow_OfWorkersThatVanish(t *testing.T) {
 
 // A setting takes the place of an automatic window, and back.
 func TestSet_AutomaticWindow(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := setup(t, 20_000)
 	w.spec.Window = 0
@@ -405,7 +399,6 @@ func (w *world) mostOf() map[string]int {
 // A window that is wider than a page is shared by many legs: it is used, it is exact, and no leg has more in flight than
 // its page has batches.
 func TestWindow_OverManyLegs(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := wide(t, 20_000, 180, 10)
 	w.took = time.Minute // the time of the workflow goes on while legs are opened, and none may have ended by then
@@ -527,7 +520,6 @@ func (w *world) runToEnd() job.Report {
 
 // What the legs of a wide window say of the pool adds up in the job, whichever of them has heard of which worker.
 func TestWindow_AutomaticOverManyLegs(t *testing.T) {
-	jobtest.Unraced(t)
 	t.Parallel()
 	w := wide(t, 40_000, 0, 20)
 	s := w.serve(40, 2*time.Minute)
