@@ -9,7 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/limits"
 )
 
-// Kinds of a Failure.
+// Kinds of a Failure. What else there is to know of each is in limits.FailureKinds.
 const (
 	KindError   = "error"   // the handler returned an error for the item
 	KindExit    = "exit"    // the filter ended with a status other than 0, which its message begins with: "exit 3"
@@ -58,7 +58,7 @@ type FirstError struct {
 // Label is the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose messages begin with the
 // status.
 func (e *FirstError) Label() string {
-	if e.Kind == KindExit {
+	if limits.FailureKindOf(e.Kind).Said {
 		return ""
 	}
 	return " (" + e.Kind + ")"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -250,10 +251,10 @@ func (c callOutcome) describe() string {
 		where += fmt.Sprintf(" (item %d)", *c.Item)
 	}
 	e := c.Error
-	switch {
-	case e.Kind == job.KindExit:
+	switch kind := limits.FailureKindOf(e.Kind); {
+	case kind.Said:
 		return fmt.Sprintf("%s: %s", where, firstLine(e.Message)) // which begins with the status
-	case shownType(e.Type) == "" || e.Kind != job.KindError:
+	case shownType(e.Type) == "" || !kind.Typed:
 		return fmt.Sprintf("%s: %s: %s", where, e.Kind, firstLine(e.Message))
 	}
 	return fmt.Sprintf("%s: %s: %s: %s", where, e.Kind, e.Type, firstLine(e.Message))

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -56,7 +57,7 @@ func (g *failureGroups) add(f job.Failure) {
 	g.read++
 	label, message := failureLabel(f), text.Cut(firstLine(f.Error.Message), shownMessage)
 	key := label + "\x00" + digitsOf.ReplaceAllString(message, "0")
-	if f.Kind == job.KindExit { // its status is its type
+	if limits.FailureKindOf(f.Kind).Said { // its status is its type
 		key = digitsOf.FindString(message) + key
 	}
 	group := g.groups[key]
@@ -73,10 +74,10 @@ func (g *failureGroups) add(f job.Failure) {
 // failureLabel is a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit status, which begins the
 // message.
 func failureLabel(f job.Failure) string {
-	switch {
-	case f.Kind == job.KindExit:
+	switch kind := limits.FailureKindOf(f.Kind); {
+	case kind.Said:
 		return ""
-	case f.Kind == job.KindError && shownType(f.Error.Type) != "":
+	case kind.Typed && shownType(f.Error.Type) != "":
 		return f.Kind + " " + f.Error.Type + ": "
 	}
 	return f.Kind + ": "

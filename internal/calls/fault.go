@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
@@ -34,10 +35,10 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	switch {
-	case f.Kind == job.KindExit:
+	switch kind := limits.FailureKindOf(f.Kind); {
+	case kind.Said:
 		return f.Err.Message // which begins with the status
-	case f.Kind != job.KindError:
+	case !kind.Typed:
 		return f.Kind + ": " + f.Err.Message // its type says no more
 	}
 	return f.Kind + ": " + f.Err.Error()

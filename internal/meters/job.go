@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -17,7 +18,8 @@ type Job struct {
 	outcomes map[string][]metric.AddOption
 }
 
-// Outcomes of calls, batches and items. A call that failed as a whole has the kind of its failure.
+// Outcomes of calls, batches and items. A call that failed as a whole has the kind of its failure (see
+// [limits.FailureKinds]); any other counts as Other.
 const (
 	OK      = "ok"
 	Failed  = "failed"
@@ -25,9 +27,6 @@ const (
 	Cut     = "cut" // a call that ended before its last item because its batch ended
 	Other   = "other"
 )
-
-// Failures are the kinds with which calls fail, those of package job; any other counts as Other.
-var Failures = []string{"error", "exit", "crash", "expired", "invalid", "length", "lost"}
 
 // Job returns the series of a job. The caller limits the number of jobs.
 func (m *Meters) Job(name string) *Job {
@@ -37,7 +36,11 @@ func (m *Meters) Job(name string) *Job {
 		m: m, plain: []metric.AddOption{own}, recorded: []metric.RecordOption{own},
 		outcomes: map[string][]metric.AddOption{},
 	}
-	for _, o := range append([]string{OK, Failed, Dropped, Cut, Other}, Failures...) {
+	outcomes := []string{OK, Failed, Dropped, Cut, Other}
+	for _, kind := range limits.FailureKinds {
+		outcomes = append(outcomes, kind.Name)
+	}
+	for _, o := range outcomes {
 		j.outcomes[o] = []metric.AddOption{m.with(label, outcome(o))}
 	}
 	return j

@@ -3,7 +3,6 @@ package coordinate
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
@@ -129,7 +128,7 @@ func (c *Coordinator) hopeless(failed int64) *job.Error {
 // hint says what handlers that cannot work often have in common, by how the first item has failed.
 func (c *Coordinator) hint() string {
 	first := c.report().FirstError
-	if first == nil || !slices.Contains([]string{job.KindExit, job.KindCrash, job.KindLength}, first.Kind) {
+	if first == nil || !limits.FailureKindOf(first.Kind).Misused {
 		return ""
 	}
 	return "; a filter answers n lines with n lines and ends with status 0, and {} in its command is not replaced"
