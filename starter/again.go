@@ -40,7 +40,7 @@ func (e *embedding) addFlags(fs *pflag.FlagSet, p *Program) {
 // wanted reports whether the job is one of `stint run`, and not of a server or a cluster.
 func (e *embedding) wanted(cmd *cobra.Command, p *Program, c *connection, name string) bool {
 	fs := cmd.Flags()
-	if slices.ContainsFunc([]string{"exec", "serve", "state", "file"}, fs.Changed) {
+	if slices.ContainsFunc(append(handlerFlags(), "state", "file"), fs.Changed) {
 		return true
 	}
 	if fs.Changed("address") || fs.Changed("namespace") || fs.Changed("profile") || limits.CheckName("job", name) != nil {
@@ -89,7 +89,7 @@ func (e *embedding) handlers(p *Program) (h worker.Handler, pools map[string]loc
 			return h, pools, err
 		}
 	}
-	if !p.builtIn() && e.worker.exec+e.worker.serve == "" {
+	if !p.builtIn() && !e.worker.named() {
 		return h, nil, usageError("no handler given: use --exec COMMAND or --serve COMMAND, or for a job with stages --file FILE, whose pools run them")
 	}
 	h, err = e.worker.handler(p)

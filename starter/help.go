@@ -25,9 +25,8 @@ var flagGroups = []struct {
 	title       string
 	flags, rare []string
 }{
-	{"Usual flags", []string{
-		"exec", "serve", "output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet",
-	}, nil},
+	{"Usual flags", append(handlerFlags(),
+		"output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"), nil},
 	{"Input", []string{"file", "delimiter", "quote"}, []string{"max-item", "max-input", "flush"}},
 	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}, nil},
 	{"Speed", []string{"batch-items", "window", "call-items", "job-rate"}, []string{"batch-bytes", "rate", "cpus"}},

@@ -112,7 +112,7 @@ func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
 
 // asOneText says how a list of the words of a command is written.
 func asOneText(key string, words []string) string {
-	if key != "exec" && key != "serve" {
+	if !slices.Contains(handlerFlags(), key) {
 		return ""
 	}
 	quoted := make([]string, len(words))

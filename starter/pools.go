@@ -15,9 +15,8 @@ import (
 )
 
 // poolKeys are the flags of a worker that are keys of a pool in a job file, too. The others are of the process.
-var poolKeys = []string{
-	"exec", "serve", "slots", "concurrency", "call-items", "rate", "env", "dir", "restarts", "ready", "kill-after", "seed", "cpus", "hook", "metrics",
-}
+var poolKeys = append(handlerFlags(),
+	"slots", "concurrency", "call-items", "rate", "env", "dir", "restarts", "ready", "kill-after", "seed", "cpus", "hook", "metrics")
 
 // poolsFile is the part of a job file that says who runs the stages of a pipeline in this process.
 type poolsFile struct {
@@ -146,27 +145,6 @@ func readPool(p *Program, base worker.Options, node *yaml.Node) (local.Pool, err
 		err = h.Check(o.options)
 	}
 	return local.Pool{Handler: h, Options: o.options}, err
-}
-
-// poolHandler returns the handler of a pool of a job file: a command, or the program's own.
-func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
-	switch {
-	case o.exec != "" || o.serve != "":
-		return o.command()
-	case p.builtIn():
-		return p.Handler, nil
-	}
-	return worker.Handler{}, errors.New("no handler given: use exec or serve")
-}
-
-// refuseHandler refuses a handler of the command line beside those of the pools.
-func (o *workerOptions) refuseHandler(p *Program) error {
-	for _, name := range []string{"exec", "serve"} {
-		if o.flags.Changed(name) {
-			return usageError("--%s is for a job with one handler: the pools of the job file have theirs", name)
-		}
-	}
-	return nil
 }
 
 // localPools are the pools of a job file, for a command that runs its stages in this process; nil: the job has no stages.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,7 +92,7 @@ func addCommands(to *cobra.Command, commands ...*cobra.Command) {
 }
 
 // commandFlags are the flags that give the handler, in examples and in brackets.
-var commandFlags = regexp.MustCompile(` --(exec|serve) '[^']*'| \(--exec [^)]*\)`)
+var commandFlags = regexp.MustCompile(` --(` + strings.Join(handlerFlags(), "|") + `) '[^']*'| \(--exec [^)]*\)`)
 
 // adapt puts the program's own name where help texts name a command of stint, and takes out how a handler is given if
 // the program has one. It adds --help-all where it is of use.
@@ -108,7 +109,7 @@ func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			ours(&f.Usage)
-			f.Hidden = f.Hidden || p.builtIn() && (f.Name == "exec" || f.Name == "serve")
+			f.Hidden = f.Hidden || p.builtIn() && slices.Contains(handlerFlags(), f.Name)
 		})
 	}
 	addHelpAll(cmd)

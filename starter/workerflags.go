@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,21 +16,22 @@ import (
 
 // workerOptions are the flags that describe a worker.
 type workerOptions struct {
-	exec    string
-	serve   string
-	cpus    string
-	hooks   []string
-	flagged worker.Options // what the flags say, as they were given
-	options worker.Options // the worker's: set by settle
-	given   worker.Options // the program's, which flags override
-	flags   *pflag.FlagSet
+	handlers map[string]*string // what the flag of each kind of handler says
+	cpus     string
+	hooks    []string
+	flagged  worker.Options // what the flags say, as they were given
+	options  worker.Options // the worker's: set by settle
+	given    worker.Options // the program's, which flags override
+	flags    *pflag.FlagSet
 }
 
 func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	o.flagged, o.given, o.flags = p.Options.Worker, p.Options.Worker, fs
 	w := &o.flagged
-	fs.StringVar(&o.exec, "exec", "", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one")
-	fs.StringVar(&o.serve, "serve", "", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot")
+	o.handlers = map[string]*string{}
+	for _, kind := range handlerKinds {
+		o.handlers[kind.flag] = fs.String(kind.flag, "", kind.usage)
+	}
 	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
 	w.Concurrency = cmp.Or(w.Concurrency, 1)
 	fs.Var((*concurrencyFlag)(w), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")
@@ -140,46 +139,6 @@ func (o *workerOptions) passOn(p *Program) {
 	}
 }
 
-// choose returns the program's handler, or the one that the flags name.
-func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
-	switch {
-	case p.builtIn():
-		for _, name := range []string{"exec", "serve"} {
-			if o.flags.Changed(name) {
-				return worker.Handler{}, usageError("%s has its own handler: leave --%s out", p.name(), name)
-			}
-		}
-		return p.Handler, nil
-	case o.exec == "" && o.serve == "":
-		return worker.Handler{}, usageError("no handler given: use --exec COMMAND or --serve COMMAND")
-	}
-	return o.command()
-}
-
-// command returns the handler of --exec or --serve, one of which is set.
-func (o *workerOptions) command() (worker.Handler, error) {
-	flag, command, kind := "exec", o.exec, worker.Exec
-	switch {
-	case o.exec != "" && o.serve != "":
-		return worker.Handler{}, usageError("a worker has one handler: give either --exec or --serve")
-	case o.serve != "":
-		flag, command, kind = "serve", o.serve, worker.Serve
-	}
-	argv, err := worker.SplitCommand(command)
-	if err != nil {
-		return worker.Handler{}, usageError("--%s: %v", flag, err)
-	}
-	if err := checkProgram(flag, argv); err != nil {
-		return worker.Handler{}, err
-	}
-	if flag == "exec" {
-		if err := checkPlaceholders(argv); err != nil {
-			return worker.Handler{}, err
-		}
-	}
-	return kind(argv...), nil
-}
-
 // absoluteRoots makes the roots of --allow absolute.
 func absoluteRoots(given []string, dir string) ([]string, error) {
 	roots := slices.Clone(given)
@@ -260,49 +219,4 @@ func parseRange(text string) (first, last int, err error) {
 		return 0, 0, fmt.Errorf("%q: use numbers and ranges such as 0-3,6, and semicolons between slots", text)
 	}
 	return first, last, nil
-}
-
-// placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.
-var placeholder = regexp.MustCompile(`^[^\s{}]*\{[.#/]{0,2}\}[^\s{}]*$`)
-
-// ownPlaceholders are programs for which braces are their own matter: they replace them, or they run code that may have them.
-var ownPlaceholders = []string{
-	"xargs", "find", "fd", "parallel", "rush", "awk", "gawk", "mawk", "jq", "yq", "jaq", "gojq", "sed", "perl", "python", "ruby", "node", "deno", "bun",
-	"php", "lua", "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "mlr", "duckdb", "sqlite3", "Rscript", "julia", "tclsh", "expr", "grep", "egrep", "rg",
-}
-
-// checkPlaceholders refuses a command of --exec with a placeholder that nothing would replace.
-func checkPlaceholders(argv []string) error {
-	for _, word := range argv {
-		name := strings.TrimRight(filepath.Base(word), "0123456789.")
-		if slices.Contains(ownPlaceholders, name) {
-			return nil
-		}
-	}
-	for _, word := range argv[1:] {
-		if !placeholder.MatchString(word) {
-			continue
-		}
-		quoted := make([]string, len(argv))
-		for i, arg := range argv {
-			quoted[i] = shellWord(placeholders.ReplaceAllString(arg, "{}"))
-		}
-		command := shellWord(`xargs -d "\n" -I{} ` + strings.Join(quoted, " "))
-		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --exec %s", word, command)
-	}
-	return nil
-}
-
-// placeholders are those in a word.
-var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
-
-// assignment is a word that a shell takes for a variable in front of a command.
-var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
-
-// checkProgram refuses a command that begins with the value of a variable, as only a shell knows it.
-func checkProgram(flag string, argv []string) error {
-	if found := assignment.FindStringSubmatch(argv[0]); found != nil {
-		return usageError("--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
-	}
-	return nil
 }

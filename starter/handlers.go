@@ -1,0 +1,149 @@
+package starter
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stint-run/stint/worker"
+)
+
+// handlerKind is a kind of handler that can be given on the command line, and for a pool in a job file.
+type handlerKind struct {
+	flag  string
+	usage string // the help of the flag
+	// open makes the handler of what the flag says.
+	open func(value string) (worker.Handler, error)
+}
+
+// handlerKinds are all kinds, in the order of the help.
+var handlerKinds = []handlerKind{
+	{"exec", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one", command("exec", worker.Exec, checkPlaceholders)},
+	{"serve", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot", command("serve", worker.Serve)},
+}
+
+// handlerFlags are the flags of the kinds.
+func handlerFlags() (flags []string) {
+	for _, kind := range handlerKinds {
+		flags = append(flags, kind.flag)
+	}
+	return flags
+}
+
+// command opens handlers that are a command, whose words the checks may refuse.
+func command(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(string) (worker.Handler, error) {
+	return func(value string) (worker.Handler, error) {
+		argv, err := worker.SplitCommand(value)
+		if err != nil {
+			return worker.Handler{}, usageError("--%s: %v", flag, err)
+		}
+		if err := checkProgram(flag, argv); err != nil {
+			return worker.Handler{}, err
+		}
+		for _, check := range checks {
+			if err := check(argv); err != nil {
+				return worker.Handler{}, err
+			}
+		}
+		return open(argv...), nil
+	}
+}
+
+// named reports whether a flag gives a handler.
+func (o *workerOptions) named() bool {
+	return slices.ContainsFunc(handlerKinds, func(kind handlerKind) bool { return *o.handlers[kind.flag] != "" })
+}
+
+// choose returns the program's handler, or the one that the flags name.
+func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
+	if p.builtIn() {
+		if i := slices.IndexFunc(handlerFlags(), o.flags.Changed); i >= 0 {
+			return worker.Handler{}, usageError("%s has its own handler: leave --%s out", p.name(), handlerKinds[i].flag)
+		}
+		return p.Handler, nil
+	}
+	if !o.named() {
+		return worker.Handler{}, usageError("no handler given: use --%s COMMAND", strings.Join(handlerFlags(), " COMMAND or --"))
+	}
+	return o.open()
+}
+
+// open returns the handler of the flags, one of which is set.
+func (o *workerOptions) open() (worker.Handler, error) {
+	var given []handlerKind
+	for _, kind := range handlerKinds {
+		if *o.handlers[kind.flag] != "" {
+			given = append(given, kind)
+		}
+	}
+	if len(given) > 1 {
+		return worker.Handler{}, usageError("a worker has one handler: give either --%s or --%s", given[0].flag, given[1].flag)
+	}
+	return given[0].open(*o.handlers[given[0].flag])
+}
+
+// poolHandler returns the handler of a pool of a job file: one that its keys name, or the program's own.
+func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
+	switch {
+	case o.named():
+		return o.open()
+	case p.builtIn():
+		return p.Handler, nil
+	}
+	return worker.Handler{}, errors.New("no handler given: use " + strings.Join(handlerFlags(), " or "))
+}
+
+// refuseHandler refuses a handler of the command line beside those of the pools.
+func (o *workerOptions) refuseHandler(p *Program) error {
+	if i := slices.IndexFunc(handlerFlags(), o.flags.Changed); i >= 0 {
+		return usageError("--%s is for a job with one handler: the pools of the job file have theirs", handlerKinds[i].flag)
+	}
+	return nil
+}
+
+// placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.
+var placeholder = regexp.MustCompile(`^[^\s{}]*\{[.#/]{0,2}\}[^\s{}]*$`)
+
+// ownPlaceholders are programs for which braces are their own matter: they replace them, or they run code that may have them.
+var ownPlaceholders = []string{
+	"xargs", "find", "fd", "parallel", "rush", "awk", "gawk", "mawk", "jq", "yq", "jaq", "gojq", "sed", "perl", "python", "ruby", "node", "deno", "bun",
+	"php", "lua", "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "mlr", "duckdb", "sqlite3", "Rscript", "julia", "tclsh", "expr", "grep", "egrep", "rg",
+}
+
+// checkPlaceholders refuses a command of --exec with a placeholder that nothing would replace.
+func checkPlaceholders(argv []string) error {
+	for _, word := range argv {
+		name := strings.TrimRight(filepath.Base(word), "0123456789.")
+		if slices.Contains(ownPlaceholders, name) {
+			return nil
+		}
+	}
+	for _, word := range argv[1:] {
+		if !placeholder.MatchString(word) {
+			continue
+		}
+		quoted := make([]string, len(argv))
+		for i, arg := range argv {
+			quoted[i] = shellWord(placeholders.ReplaceAllString(arg, "{}"))
+		}
+		command := shellWord(`xargs -d "\n" -I{} ` + strings.Join(quoted, " "))
+		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --exec %s", word, command)
+	}
+	return nil
+}
+
+// placeholders are those in a word.
+var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
+
+// assignment is a word that a shell takes for a variable in front of a command.
+var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
+
+// checkProgram refuses a command that begins with the value of a variable, as only a shell knows it.
+func checkProgram(flag string, argv []string) error {
+	if found := assignment.FindStringSubmatch(argv[0]); found != nil {
+		return usageError("--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
+	}
+	return nil
+}
