@@ -9,18 +9,16 @@ package worker
 
 // What lies where:
 //
-//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
-//	exec.go                                  a process for each call
-//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
-//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
-//	slotserver.go, childmain.go              Go handlers in processes of this program
-//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
-//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
-//	reading.go                               whose turn it is to read a program's frames
-//	tally.go                                 counts of batches, calls and items
-//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
+//	handler.go, stateful.go            Go handlers: their kinds, state, and items before they are batched
+//	exec.go                            a process for each call
+//	serve.go, program*.go              programs that serve, as the host sees them: calls, frames, ends
+//	slotserver.go, childmain.go        Go handlers in processes of this program
+//	slots.go, concurrency.go           slots and their start, their calls at once
+//	restarts.go                        the restarts of their programs, and processes that cannot be begun for now
+//	environment.go                     what a process is given: variables, CPUs, Python's helper; programs that cannot be run
+//	worker.go, options.go              the worker; its options, and what its jobs may reach
+//	stopping.go, hooks.go              a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+//	health.go, metrics.go, events.go   what a worker shows and counts; whether Temporal answers it
 
 import (
 	"cmp"

@@ -5,6 +5,8 @@ package child
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // GroupAttributes are those of a child that leads its own process group.
@@ -17,3 +19,10 @@ func signalGroup(p *os.Process, s syscall.Signal) error {
 	}
 	return nil
 }
+
+const (
+	SigUSR1 = syscall.SIGUSR1
+	SigUSR2 = syscall.SIGUSR2
+)
+
+func dup(from, to int) error { return unix.Dup2(from, to) }

@@ -60,10 +60,9 @@ package watchdog
 
 // What lies where:
 //
-//	acquire.go, client.go     acquiring and releasing; the timers of one worker
-//	timer.go, callscope.go    a timer; a call's timer, in a few nanoseconds
-//	watchdog.go, settle.go    rounds: what has expired; what was released in time
-//	away.go                   a watchdog that cannot be relied on
-//	reap.go                   ends what hangs
-//	remote.go                 timers that a parent holds for its child
-//	held.go, event.go         what is shown; options.go
+//	client.go     the timers of one worker, and what is shown of them
+//	timer.go      a timer: how it is acquired and released; a call's timer, in a few nanoseconds
+//	watchdog.go   rounds: what has expired; options; a watchdog that cannot be relied on
+//	reap.go       ends what hangs, unless it was released in time
+//	remote.go     timers that a parent holds for its child
+//	event.go      what is reported
