@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/watchdog"
 )
@@ -62,7 +63,6 @@ const (
 type sinks struct {
 	interval time.Duration
 	take     func() Snapshot // with windows since the last time
-	failed   func()          // counts a failure
 	feeders  []*feeder
 
 	quit    chan struct{}
@@ -88,7 +88,7 @@ type recording struct {
 }
 
 func newSinks(all []Sink, interval time.Duration, log *slog.Logger, take func() Snapshot, failed func()) *sinks {
-	s := &sinks{interval: interval, take: take, failed: failed, quit: make(chan struct{})}
+	s := &sinks{interval: interval, take: take, quit: make(chan struct{})}
 	for i, sink := range all {
 		s.feeders = append(s.feeders, &feeder{
 			sink: sink, failed: failed, missing: map[string]Counts{}, log: log.With("sink", fmt.Sprintf("%d (%T)", i, sink)),
@@ -199,15 +199,7 @@ func (f *feeder) next(s Snapshot) Snapshot {
 }
 
 func (f *feeder) busy() bool {
-	if f.current == nil {
-		return false
-	}
-	select {
-	case <-f.current.ended:
-		return false
-	default:
-		return true
-	}
+	return f.current != nil && !calls.Closed(f.current.ended)
 }
 
 // wait waits until the sink has finished its snapshot. It returns false if it never will.
@@ -322,14 +314,6 @@ func logEvents(log *slog.Logger, next func(slotEvent)) func(slotEvent) {
 }
 
 var ownPID = os.Getpid()
-
-// measurement is a value of a metric that a program has defined.
-type measurement struct {
-	Name  string
-	Gauge bool // the value replaces the previous one; otherwise it is added to it
-	Value float64
-	Slot  int // of the process that has measured it
-}
 
 // logTimerEvent writes an event of the watchdog to a log.
 func logTimerEvent(log *slog.Logger, level slog.Level, e watchdog.Event) {

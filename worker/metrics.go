@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,22 +78,6 @@ func (m *metrics) routes(handler http.Handler) http.Handler {
 	return endpoint.Routes(handler, func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy })
 }
 
-// checkMetrics returns the errors of the options about metrics.
-func (o Options) checkMetrics() error {
-	var errs []error
-	if o.Metrics != "" {
-		_, err := endpoint.Address("metrics", o.Metrics)
-		errs = append(errs, err)
-	}
-	if o.SinkInterval < 0 {
-		errs = append(errs, fieldError("SinkInterval", "%v: use a duration above 0", o.SinkInterval))
-	}
-	if slices.Contains(o.Sinks, nil) {
-		errs = append(errs, fieldError("Sinks", "has a nil element"))
-	}
-	return errors.Join(errs...)
-}
-
 // start starts the endpoint and the sinks.
 func (m *metrics) start() {
 	m.started = true
@@ -115,9 +98,7 @@ func (m *metrics) Close() {
 	if m.endpoint != nil {
 		m.endpoint.Close()
 	}
-	for _, made := range m.meters {
-		made.Close()
-	}
+	m.meter(func(to *meters.Meters) { to.Close() })
 }
 
 // reading is the worker's state as meters show it.
@@ -147,11 +128,14 @@ func (m *metrics) snapshot() Snapshot {
 	}
 }
 
-func (m *metrics) sinkFailed() {
+// meter calls fn for the meters of each provider.
+func (m *metrics) meter(fn func(*meters.Meters)) {
 	for _, made := range m.meters {
-		made.SinkFailed()
+		fn(made)
 	}
 }
+
+func (m *metrics) sinkFailed() { m.meter(func(to *meters.Meters) { to.SinkFailed() }) }
 
 // slotEvent counts what has happened to a slot.
 func (m *metrics) slotEvent(e slotEvent) {
@@ -162,26 +146,22 @@ func (m *metrics) slotEvent(e slotEvent) {
 		if errors.Is(e.Err, errClosing) {
 			return
 		}
-		for _, made := range m.meters {
-			made.Forget(e.Slot)
-		}
+		m.meter(func(to *meters.Meters) { to.Forget(e.Slot) })
 		if _, out := m.out.Load(e.Slot); out {
 			return // it is not replaced
 		}
 		m.restarts.Add(1)
-		for _, made := range m.meters {
-			made.Restart(reasonOf(e), e.Free)
-		}
+		m.meter(func(to *meters.Meters) { to.Restart(reasonOf(e), e.Free) })
 	}
 }
 
 // reasonOf returns one word for why a slot was replaced.
 func reasonOf(e slotEvent) string {
-	var fault *calls.Fault
+	fault, ended := errors.AsType[*calls.Fault](e.Err)
 	switch {
 	case e.Kind == callLeft:
 		return "abandoned"
-	case !errors.As(e.Err, &fault):
+	case !ended:
 		return "start" // it could not be started, or did not get ready
 	case fault.Err.Type == "Protocol":
 		return "protocol"
@@ -196,9 +176,7 @@ func (m *metrics) timerEvent(e watchdog.Event) {
 	reap := meters.Reap("")
 	switch e.Kind {
 	case watchdog.EventExpired:
-		for _, made := range m.meters {
-			made.Expiry(e.ReportOnly)
-		}
+		m.meter(func(to *meters.Meters) { to.Expiry(e.ReportOnly) })
 		if e.ReportOnly {
 			level = slog.LevelWarn // nothing else reports it
 		}
@@ -212,9 +190,7 @@ func (m *metrics) timerEvent(e watchdog.Event) {
 		reap, level = meters.ReapPanicked, slog.LevelError
 	}
 	if reap != "" {
-		for _, made := range m.meters {
-			made.Reaped(reap)
-		}
+		m.meter(func(to *meters.Meters) { to.Reaped(reap) })
 	}
 	if m.repeats.often(e) {
 		level = slog.LevelDebug
@@ -222,11 +198,9 @@ func (m *metrics) timerEvent(e watchdog.Event) {
 	logTimerEvent(m.log, level, e)
 }
 
-// measure records a program's measurement.
-func (m *metrics) measure(v measurement) {
-	for _, made := range m.meters {
-		made.Program(v.Name, v.Gauge, v.Slot, v.Value)
-	}
+// measure records a value of a metric that a program has defined: see [meters.Meters.Program].
+func (m *metrics) measure(name string, gauge bool, slot int, value float64) {
+	m.meter(func(to *meters.Meters) { to.Program(name, gauge, slot, value) })
 }
 
 // MetricsAddress is the HOST:PORT at which the worker's endpoint listens; "" if it has none (see

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/outputs"
@@ -137,9 +139,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Slots == 0 {
-		o.Slots = runtime.NumCPU()
-	}
+	o.Slots = cmp.Or(o.Slots, runtime.NumCPU())
 	switch {
 	case o.AutoConcurrency:
 		o.Concurrency = autoConcurrency
@@ -149,27 +149,14 @@ func (o Options) withDefaults() Options {
 	if o.OneItem {
 		o.CallItems = oneItem
 	}
-	if o.Drain == 0 {
-		o.Drain = defaultDrain
-	}
-	if o.KillAfter == 0 {
-		o.KillAfter = defaultKillAfter
-	}
-	if o.Ready == 0 {
-		o.Ready = defaultReady
-	}
-	switch {
-	case o.NoRestarts:
+	if o.Restarts = cmp.Or(o.Restarts, defaultRestarts); o.NoRestarts {
 		o.Restarts = 0
-	case o.Restarts == 0:
-		o.Restarts = defaultRestarts
 	}
-	if o.SinkInterval == 0 {
-		o.SinkInterval = defaultSinks
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Drain = cmp.Or(o.Drain, defaultDrain)
+	o.KillAfter = cmp.Or(o.KillAfter, defaultKillAfter)
+	o.Ready = cmp.Or(o.Ready, defaultReady)
+	o.SinkInterval = cmp.Or(o.SinkInterval, defaultSinks)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
 
@@ -182,37 +169,30 @@ func fieldError(field, format string, args ...any) error {
 
 func (o Options) validate() error {
 	var errs []error
-	if o.Slots < 1 || o.Slots > maxSlots {
-		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", o.Slots, maxSlots))
+	check := func(good bool, field, format string, args ...any) {
+		if !good {
+			errs = append(errs, fieldError(field, format, args...))
+		}
 	}
-	if !o.AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
-		errs = append(errs, fieldError("Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots))
+	check(o.Slots >= 1 && o.Slots <= maxSlots, "Slots", "%d: use 1 to %d", o.Slots, maxSlots)
+	check(o.AutoConcurrency || o.Concurrency >= 1 && o.Concurrency <= maxSlots, "Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots)
+	check(o.OneItem || o.CallItems >= 0 && o.CallItems <= execItems, "CallItems", "%d: use 0 to %d", o.CallItems, execItems)
+	check(o.Name == "" || workerNames.MatchString(o.Name),
+		"Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name)
+	check(o.Restarts >= 0 && o.Restarts <= maxRestarts, "Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts)
+	check(o.Rate >= 0 && o.Rate <= limits.MaxRate, "Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000)
+	check(o.Ready >= 0, "Ready", "%v: use a duration above 0", o.Ready)
+	check(len(o.CPUs) <= 1 || len(o.CPUs) == o.Slots,
+		"CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots)
+	check(o.Drain >= 0, "Drain", "%v: use a duration above 0", o.Drain)
+	check(o.KillAfter >= 0 && o.KillAfter <= maxKillAfter, "KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter)
+	if o.Metrics != "" {
+		_, err := endpoint.Address("metrics", o.Metrics)
+		errs = append(errs, err)
 	}
-	if !o.OneItem && (o.CallItems < 0 || o.CallItems > execItems) {
-		errs = append(errs, fieldError("CallItems", "%d: use 0 to %d", o.CallItems, execItems))
-	}
-	if o.Name != "" && !workerNames.MatchString(o.Name) {
-		errs = append(errs, fieldError("Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name))
-	}
-	if o.Restarts < 0 || o.Restarts > maxRestarts {
-		errs = append(errs, fieldError("Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts))
-	}
-	if o.Rate < 0 || o.Rate > limits.MaxRate {
-		errs = append(errs, fieldError("Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000))
-	}
-	if o.Ready < 0 {
-		errs = append(errs, fieldError("Ready", "%v: use a duration above 0", o.Ready))
-	}
-	if len(o.CPUs) > 1 && len(o.CPUs) != o.Slots {
-		errs = append(errs, fieldError("CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots))
-	}
-	if o.Drain < 0 {
-		errs = append(errs, fieldError("Drain", "%v: use a duration above 0", o.Drain))
-	}
-	if o.KillAfter < 0 || o.KillAfter > maxKillAfter {
-		errs = append(errs, fieldError("KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter))
-	}
-	errs = append(errs, o.checkMetrics(), o.checkAllow())
+	check(o.SinkInterval >= 0, "SinkInterval", "%v: use a duration above 0", o.SinkInterval)
+	check(!slices.Contains(o.Sinks, nil), "Sinks", "has a nil element")
+	errs = append(errs, o.checkAllow())
 	if o.Dir != "" {
 		if info, err := os.Stat(o.Dir); err != nil {
 			errs = append(errs, fieldError("Dir", "%s: %v", o.Dir, errors.Unwrap(err))) // of a *fs.PathError
@@ -229,9 +209,7 @@ func (o Options) validate() error {
 		}
 	}
 	for _, env := range o.Env {
-		if env == "" || env[0] == '=' {
-			errs = append(errs, fieldError("Env", "has an entry without a name: use NAME=value or NAME")) // its value may be a secret
-		}
+		check(env != "" && env[0] != '=', "Env", "has an entry without a name: use NAME=value or NAME") // its value may be a secret
 	}
 	return errors.Join(errs...)
 }

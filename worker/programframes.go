@@ -119,7 +119,7 @@ func (p *program) getReady(f *wire.ReadyFrame) error {
 	if p.isReady {
 		return errTwice
 	}
-	p.isReady, p.name, p.stackSignal = true, f.Name, signal
+	p.isReady, p.stackSignal = true, signal
 	close(p.ready)
 	return nil
 }
@@ -190,7 +190,7 @@ func (p *program) metric(f *wire.MetricFrame) error {
 	if f.Kind != "counter" && f.Kind != "gauge" {
 		return fmt.Errorf("kind %.100q: use counter or gauge", f.Kind)
 	}
-	p.host.measure(measurement{Name: f.Name, Gauge: f.Kind == "gauge", Value: f.Value, Slot: p.slot.number})
+	p.host.measure(f.Name, f.Kind == "gauge", p.slot.number, f.Value)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (h *host) replace(s *slot, old *program) *program {
 		event.Wait, ok = s.replaced(event.Err, event.Free)
 		event.Incarnation++
 		h.observe(event)
-		if !ok || !h.sleep(event.Wait) {
+		if !ok || !backoff.Wait(event.Wait, h.closing) {
 			return nil
 		}
 		p, err := h.launchAgain(s, event.Incarnation)
@@ -104,11 +104,6 @@ func (h *host) replace(s *slot, old *program) *program {
 		}
 		event.PID, event.Err, event.Free = 0, err, false
 	}
-}
-
-// sleep waits. It returns false if the host closes meanwhile.
-func (h *host) sleep(d time.Duration) bool {
-	return backoff.Wait(d, h.closing)
 }
 
 // patience is how long a worker bears it that nothing can be begun in a slot.
@@ -265,7 +260,7 @@ func (h *host) launchAgain(s *slot, incarnation int) (*program, error) {
 			return p, err
 		}
 		wait, _ := s.unbegun(err)
-		if s.isOut() != nil || !h.sleep(wait) {
+		if s.isOut() != nil || !backoff.Wait(wait, h.closing) {
 			return nil, errClosing
 		}
 	}

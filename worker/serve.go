@@ -24,12 +24,7 @@ import (
 func Serve(argv ...string) Handler {
 	return Handler{
 		name: "serve " + strings.Join(argv, " "), argv: argv,
-		check: func(o Options) error {
-			if _, err := o.runnable(argv); err != nil {
-				return err
-			}
-			return o.checkCPUs()
-		},
+		check: programCheck(argv),
 		open: func(s dependencies) (calls.Handler, service, error) {
 			path, err := s.options.runnable(argv)
 			if err != nil {
@@ -65,13 +60,12 @@ type host struct {
 	argv []string
 	env  []string
 
-	size     calls.CallSize
+	paced
 	oomKills func() int64  // of this control group, so far
 	single   bool          // items are handed over one by one
 	inner    calls.Handler // the Go handler that the process runs; nil for any other program
 	children *child.Starter
 	helper   pythonHelper
-	pace     calls.Pace
 
 	slots   sync.WaitGroup
 	tasks   sync.WaitGroup // small requests on their way to the server
@@ -110,23 +104,8 @@ func (h *host) Close() {
 	})
 }
 
-// PacedItems returns the items that CallSize settles at.
-func (h *host) PacedItems(start, item float64) int {
-	if h.size.Items > 0 {
-		return h.size.Items
-	}
-	return h.pace.Settled(start, item)
-}
-
 func (h *host) Traits() calls.Traits {
 	return calls.Traits{Form: calls.CheckedJSON, Lists: h.inner != nil && h.inner.Traits().Lists}
-}
-
-func (h *host) CallSize() calls.CallSize {
-	if h.size.Items > 0 {
-		return h.size
-	}
-	return calls.CallSize{Items: h.pace.Items(), Bytes: h.size.Bytes}
 }
 
 // Call has the slot's program make the call, and repeats it for items that have failed and may be
@@ -154,8 +133,8 @@ func (h *host) Call(c *calls.Call) error {
 
 // isFull reports whether a call has ended because there was no room for its results.
 func isFull(fault error) bool {
-	var f *calls.Fault
-	return errors.As(fault, &f) && f.Full
+	f, ok := errors.AsType[*calls.Fault](fault)
+	return ok && f.Full
 }
 
 // retries returns the indexes of the results that are errors, if their items, of the call's, have further tries.

@@ -248,15 +248,7 @@ func (h *preprocessed[In, Out]) item(c *calls.Call, i int) (out []byte, verdict 
 	case c.Ended():
 		return nil, verdict, false
 	}
-	verdict = calls.Outcome{Fault: calls.FaultOf(calls.CauseOf(ctx, err)), Tries: c.Tried(i) + 1}
-	switch {
-	case verdict.Fault.After > 0:
-		verdict.Later = true
-		verdict.Tries--
-	case verdict.Tries < c.ItemAttempts:
-		verdict.Later = true
-	}
-	return nil, verdict, true
+	return nil, calls.Failed(calls.FaultOf(calls.CauseOf(ctx, err)), c.Tried(i)+1, c.ItemAttempts), true
 }
 
 func (h *preprocessed[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (_ []byte, err error) {

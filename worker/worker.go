@@ -100,10 +100,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	metrics := newMetrics(workerName(o), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
-	watchdog, err := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
-	if err != nil {
-		return nil, err
-	}
+	watchdog := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
 	temporal := c.Temporal()
@@ -321,7 +318,7 @@ type dependencies struct {
 	watchdog    *watchdog.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error
 	observe     func(slotEvent)
-	measure     func(measurement)
+	measure     func(name string, gauge bool, slot int, value float64)
 	// defect ends the worker with an error, because one of its goroutines has panicked.
 	defect func(error)
 }

@@ -128,7 +128,9 @@ func (c *Caller) apart(call *Call) error {
 // returned becomes true when it does.
 func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic.Bool) error {
 	c.Tainted = true
-	c.Lane.watch.leaveBehind(c.Place.Describe(), returned)
+	if left := c.Lane.watch.limits.Left; left != nil {
+		left(LeftCall{c.Place.Describe(), returned})
+	}
 	c.Answer.leave()
 	if c.Answer.Count > call.before {
 		c.Place.Answered()
@@ -137,10 +139,9 @@ func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic
 		return ErrNoSlot
 	}
 	call.Keep = c.Handler.Traits().OneByOne
-	return &Fault{Kind: job.KindExpired, FirstOnly: call.Keep, Err: job.Error{
-		Type: "Abandoned", Stack: stack,
-		Message: cause.Error() + ", and the handler did not return when its context was cancelled",
-	}}
+	f := Faultf(job.KindExpired, "Abandoned", "%v, and the handler did not return when its context was cancelled", cause)
+	f.FirstOnly, f.Err.Stack = call.Keep, stack
+	return f
 }
 
 // PanicFault makes a fault of what a handler has panicked with. It must be called by the deferred
@@ -185,10 +186,3 @@ type LeftCall struct {
 
 // Returned reports whether it has returned meanwhile. Any goroutine may call it.
 func (l LeftCall) Returned() bool { return l.returned.Load() }
-
-// leaveBehind reports a call that is left behind.
-func (m *Watch) leaveBehind(place wire.Place, returned *atomic.Bool) {
-	if m.limits.Left != nil {
-		m.limits.Left(LeftCall{place, returned})
-	}
-}

@@ -170,6 +170,15 @@ func (a *Answer) Accept(lines Unaccepted, want int) error {
 	return nil
 }
 
+// outcome returns the outcome of one item.
+func (a *Answer) outcome(o Span) Outcome {
+	one := Outcome{Drop: o.Drop, Fault: o.Fault, Tries: int(o.Tries), Later: o.Later}
+	if o.End > o.start {
+		one.Value = a.Buf[o.start : o.End-1]
+	}
+	return one
+}
+
 // seen counts lines that have been read and may become outcomes. It counts nothing if the answer has no Live.
 func (a *Answer) seen(lines int) {
 	if a.Live != nil {
@@ -388,9 +397,7 @@ func checkList(result []byte, nilIsEmpty bool) *Fault {
 }
 
 func notList(kind string) *Fault {
-	return &Fault{Kind: job.KindInvalid, Err: job.Error{
-		Type: "Invalid", Message: fmt.Sprintf("the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind),
-	}}
+	return Faultf(job.KindInvalid, "Invalid", "the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind)
 }
 
 // Bytes are those of an outcome in the buffer: lines, each with its end.

@@ -2,7 +2,6 @@ package calls
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -83,9 +82,7 @@ func (c *Call) ReadLines(r io.Reader, size int) (Unaccepted, error) {
 }
 
 func tooLong(limit int) *Fault {
-	return &Fault{Kind: job.KindLength, Err: job.Error{
-		Type: "Length", Message: fmt.Sprintf("the call answered with more than %d MiB", limit>>20),
-	}}
+	return Faultf(job.KindLength, "Length", "the call answered with more than %d MiB", limit>>20)
 }
 
 // size is the memory of the outcomes' results and texts, in bytes.

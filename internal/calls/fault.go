@@ -38,6 +38,11 @@ type Fault struct {
 	After time.Duration
 }
 
+// Faultf returns a fault of a kind with an error of that type, whose message is formatted.
+func Faultf(kind, errorType, format string, args ...any) *Fault {
+	return &Fault{Kind: kind, Err: job.Error{Type: errorType, Message: fmt.Sprintf(format, args...)}}
+}
+
 func (f *Fault) Error() string {
 	switch {
 	case f.Kind == job.KindExit:
@@ -57,7 +62,7 @@ func FaultOf(err error) *Fault {
 		return later.fault()
 	}
 	if expired, ok := errors.AsType[*timers.ExpiredError](err); ok {
-		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
+		return Faultf(job.KindExpired, "Expired", "%v", expired)
 	}
 	e := job.Error{Type: typeName(err), Message: err.Error()}
 	if given, ok := errors.AsType[*job.Error](err); ok {
@@ -93,9 +98,9 @@ func typeName(err error) string {
 
 // LengthFault says that a call had the wrong number of results.
 func LengthFault(want, got int) *Fault {
-	return &Fault{Kind: job.KindLength, Summed: want > 1 && got == 1, Err: job.Error{
-		Type: "Length", Message: fmt.Sprintf("the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result")),
-	}}
+	f := Faultf(job.KindLength, "Length", "the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result"))
+	f.Summed = want > 1 && got == 1
+	return f
 }
 
 // UnbegunError says that a call was not begun, because the worker lacks something: a descriptor, a process, its program.
@@ -110,7 +115,7 @@ func (e *UnbegunError) Unwrap() error { return e.Err }
 // giveBack has the batch end, because calls of it cannot be begun.
 func (m *Watch) giveBack(why *UnbegunError) {
 	m.unbegun.CompareAndSwap(nil, why)
-	m.end()
+	m.EndSoon()
 }
 
 // Unbegun returns why calls of the batch could not be begun; nil if all could.
@@ -140,18 +145,14 @@ func Bounded(e job.Error) job.Error {
 	}
 }
 
-// within reports whether no text of the error is too long.
-func within(e *job.Error) bool {
-	return len(e.Type) <= MaxErrorType && len(e.Message) <= MaxErrorMessage && len(e.Stack) <= MaxErrorStack
-}
-
 // bounded returns the fault with its error bounded. It does not change f.
 func (f *Fault) bounded() *Fault {
-	if within(&f.Err) {
+	e := Bounded(f.Err)
+	if e == f.Err {
 		return f
 	}
 	b := *f
-	b.Err = Bounded(f.Err)
+	b.Err = e
 	return &b
 }
 
@@ -182,9 +183,7 @@ const MaxResult = limits.DefaultMaxItem
 
 // TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
 func TooLargeFault(bytes int) *Fault {
-	return &Fault{Kind: job.KindError, Err: job.Error{
-		Type: "TooLarge", Message: fmt.Sprintf("the result has %d bytes: the limit is %d", bytes, MaxResult),
-	}}
+	return Faultf(job.KindError, "TooLarge", "the result has %d bytes: the limit is %d", bytes, MaxResult)
 }
 
 // CheckResult returns why a value in JSON cannot be a result: it would spoil an output for those who read it. The error is

@@ -253,7 +253,7 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 
 // InvalidFault is the fault of an item that is not in its format.
 func InvalidFault(err error) *Fault {
-	return &Fault{Kind: job.KindInvalid, Err: job.Error{Type: "Invalid", Message: err.Error()}}
+	return Faultf(job.KindInvalid, "Invalid", "%v", err)
 }
 
 // Observer gets what the executions of Process do, by many goroutines at once. Its methods must

@@ -47,11 +47,8 @@ func (m *Watch) SlowDown(after time.Duration) {
 			break
 		}
 	}
-	m.end()
+	m.EndSoon()
 }
-
-// EndSoon has the batch end once the calls in hand have ended.
-func (m *Watch) EndSoon() { m.end() }
 
 // Stopping is closed if the batch should end because the job or the worker does.
 func (m *Watch) Stopping() <-chan struct{} { return m.stopping }
@@ -157,7 +154,7 @@ func Stopping(ctx context.Context) <-chan struct{} {
 // that, it waits; false if ctx ends meanwhile.
 func StopNotice(ctx context.Context) (wire.StopNotice, bool) {
 	m := watchOf(ctx)
-	if m == nil || !closed(m.stopping) {
+	if m == nil || !Closed(m.stopping) {
 		return wire.StopNotice{}, false
 	}
 	select {
@@ -165,7 +162,7 @@ func StopNotice(ctx context.Context) (wire.StopNotice, bool) {
 	case <-ctx.Done():
 	case <-m.done: // the call is over
 	}
-	if !closed(m.noticed) {
+	if !Closed(m.noticed) {
 		return wire.StopNotice{}, false
 	}
 	return m.notice, true

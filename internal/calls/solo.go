@@ -41,11 +41,34 @@ func (s *Solo) Close() {
 
 // Outcome is the outcome of one item: a value, or no result, or a fault.
 type Outcome struct {
-	Value []byte // JSON; valid until the next call
+	Value []byte // JSON; of a Solo it is valid until the next call
 	Drop  bool
 	Fault *Fault
 	Tries int  // failed ones, if there is a fault
 	Later bool // it is called again, because of the fault, which then may be nil
+}
+
+// Failed is the outcome of an item that has failed with the fault, so many times by now, if it is tried so often at most. It is called again
+// if it may be tried again, or if the fault asks for that, which costs no try.
+func Failed(f *Fault, tries, most int) Outcome {
+	if f.After > 0 {
+		return Outcome{Fault: f, Tries: tries - 1, Later: true}
+	}
+	return Outcome{Fault: f, Tries: tries, Later: tries < most}
+}
+
+// Add adds the outcome of the item at this index, the next in order, to the call's answer, or has it called again.
+func (c *Call) Add(i int, o Outcome) {
+	switch {
+	case o.Later:
+		c.Postpone(i, o.Fault, o.Tries)
+	case o.Fault != nil:
+		c.Answer.Fail(o.Fault, o.Tries)
+	case o.Drop:
+		c.Answer.Drop()
+	default:
+		c.Answer.Line(o.Value)
+	}
 }
 
 // SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
@@ -72,16 +95,7 @@ func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 		return nil, LengthFault(len(items), s.answer.Count)
 	}
 	outcomes := make([]Outcome, 0, len(items))
-	s.answer.Each(func(o Span) {
-		switch {
-		case o.Fault != nil:
-			outcomes = append(outcomes, Outcome{Fault: o.Fault, Later: o.Later})
-		case o.Drop:
-			outcomes = append(outcomes, Outcome{Drop: true})
-		default:
-			outcomes = append(outcomes, Outcome{Value: s.answer.Buf[o.start : o.End-1]})
-		}
-	})
+	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
 	return outcomes, nil
 }
 
@@ -122,32 +136,20 @@ func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	if got := s.answer.Count; err == nil && (got > len(s.Items) || got < len(s.Items) && !mayBeShort) {
 		return LengthFault(len(s.Items), s.answer.Count)
 	}
-	var outcomes []Span
-	s.answer.Each(func(o Span) { outcomes = append(outcomes, o) })
+	var outcomes []Outcome
+	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
 	for i, v := range verdicts {
-		switch {
-		case v.Later:
-			c.Postpone(i, v.Fault, v.Tries)
-		case v.Fault != nil:
-			c.Answer.Fail(v.Fault, v.Tries)
-		case v.Drop:
-			c.Answer.Drop()
-		case len(outcomes) == 0:
-			return err // this item has no outcome, so those after it wait, too
-		default:
-			o := outcomes[0]
-			outcomes = outcomes[1:]
-			switch {
-			case o.Later:
-				c.Answer.hold(o.Fault)
-			case o.Fault != nil:
-				c.Answer.Fail(o.Fault, int(o.Tries))
-			case o.Drop:
-				c.Answer.Drop()
-			default:
-				c.Answer.Line(s.answer.Buf[o.start : o.End-1])
+		if !v.Later && v.Fault == nil && !v.Drop {
+			if len(outcomes) == 0 {
+				return err // this item has no outcome, so those after it wait, too
+			}
+			v, outcomes = outcomes[0], outcomes[1:]
+			if v.Later { // its wait has been noted
+				c.Answer.hold(v.Fault)
+				continue
 			}
 		}
+		c.Add(i, v)
 	}
 	return err
 }

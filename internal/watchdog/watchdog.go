@@ -1,8 +1,8 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -42,13 +42,12 @@ type run struct {
 const stopLimit = 5 * time.Second
 
 // New returns a watchdog that is not running yet.
-func New(o Options) (*Watchdog, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("options of the watchdog: %w", err)
-	}
+func New(o Options) *Watchdog {
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	o.MaxScope = cmp.Or(o.MaxScope, defaultMaxScope)
+	o.MaxTimers = cmp.Or(o.MaxTimers, defaultMaxTimers)
 	// A moment before now, so that no round is at 0.
-	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}, nil
+	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}
 }
 
 // Client returns a client for a worker's timers; when one of them expires, the reaper ends the worker. The name is for events
@@ -200,58 +199,24 @@ func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
 // Options tune a watchdog. The zero value of a field means its default.
 type Options struct {
 	// Interval is the time between rounds, and so how late an expiry may be noticed. Default
-	// 100 ms; 1 ms to 1 min.
+	// 100 ms.
 	Interval time.Duration
 	// OnEvent is called with each event, by one goroutine at a time and in order. It may be slow,
 	// call the watchdog and its clients, and even panic: rounds do not wait for it, only Stop
 	// does, for a limited time. Up to 16,384 events wait for it; more are lost and counted
 	// by [Watchdog.Lost]. Default: none.
 	OnEvent func(Event)
-	// MaxScope is the most bytes of a scope's name. Default 200; 1 to 65,536.
+	// MaxScope is the most bytes of a scope's name. Default 200.
 	MaxScope int
-	// MaxTimers is the most timers that one client holds at once. Default 10,000; 1 to 1,000,000.
+	// MaxTimers is the most timers that one client holds at once. Default 10,000.
 	MaxTimers int
 }
 
 const (
-	defaultInterval = 100 * time.Millisecond
-	minInterval     = time.Millisecond
-	maxInterval     = time.Minute
-
-	defaultMaxScope = 200
-	mostMaxScope    = 65_536
-
+	defaultInterval  = 100 * time.Millisecond
+	defaultMaxScope  = 200
 	defaultMaxTimers = 10_000
-	mostMaxTimers    = 1_000_000
 )
-
-func (o Options) withDefaults() Options {
-	if o.Interval == 0 {
-		o.Interval = defaultInterval
-	}
-	if o.MaxScope == 0 {
-		o.MaxScope = defaultMaxScope
-	}
-	if o.MaxTimers == 0 {
-		o.MaxTimers = defaultMaxTimers
-	}
-	return o
-}
-
-// validate expects options with their defaults filled in.
-func (o Options) validate() error {
-	var errs []error
-	if o.Interval < minInterval || o.Interval > maxInterval {
-		errs = append(errs, fmt.Errorf("interval %v: use %v to %v", o.Interval, minInterval, maxInterval))
-	}
-	if o.MaxScope < 1 || o.MaxScope > mostMaxScope {
-		errs = append(errs, fmt.Errorf("scope names of up to %d bytes: use 1 to %d", o.MaxScope, mostMaxScope))
-	}
-	if o.MaxTimers < 1 || o.MaxTimers > mostMaxTimers {
-		errs = append(errs, fmt.Errorf("up to %d timers: use 1 to %d", o.MaxTimers, mostMaxTimers))
-	}
-	return errors.Join(errs...)
-}
 
 // maxSignal is the highest signal of any system.
 const maxSignal = 64
