@@ -158,8 +158,7 @@ type Option struct {
 type optionKind int
 
 const (
-	optionNone optionKind = iota
-	optionSignal
+	optionSignal optionKind = iota + 1
 	optionReport
 	optionNamed
 )

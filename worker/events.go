@@ -77,14 +77,11 @@ type feeder struct {
 
 	since   time.Time         // beginning of the next window
 	missing map[string]Counts // windows of snapshots that the sink did not get, by job
-	current *recording        // the last one; nil: none yet
 	streak  atomic.Int64      // failures in a row
-}
 
-// recording is one call of a sink.
-type recording struct {
+	// Of the last call of the sink.
 	deadline time.Time
-	ended    chan struct{}
+	ended    chan struct{} // closed when it has; nil: there was none yet
 }
 
 func newSinks(all []Sink, interval time.Duration, log *slog.Logger, take func() Snapshot, failed func()) *sinks {
@@ -130,7 +127,7 @@ func (s *sinks) feed() {
 	for _, f := range s.feeders {
 		f.miss(now)
 		if f.busy() {
-			f.fail(errBusy)
+			f.fail(errors.New("it has not finished the previous snapshot"))
 			continue
 		}
 		f.give(f.next(now), now.Time.Add(sinkLimit))
@@ -165,12 +162,6 @@ func (s *sinks) Close() {
 	last.Wait()
 }
 
-var (
-	errBusy  = errors.New("it has not finished the previous snapshot")
-	errHangs = errors.New("it does not heed its context and is left behind")
-	errGone  = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
-)
-
 // miss notes a snapshot's windows for the next one that the sink gets.
 func (f *feeder) miss(s Snapshot) {
 	for name, j := range s.Jobs {
@@ -199,7 +190,7 @@ func (f *feeder) next(s Snapshot) Snapshot {
 }
 
 func (f *feeder) busy() bool {
-	return f.current != nil && !calls.Closed(f.current.ended)
+	return f.ended != nil && !calls.Closed(f.ended)
 }
 
 // wait waits until the sink has finished its snapshot. It returns false if it never will.
@@ -208,26 +199,26 @@ func (f *feeder) wait() bool {
 		return true
 	}
 	select {
-	case <-f.current.ended:
+	case <-f.ended:
 		return true
-	case <-time.After(time.Until(f.current.deadline) + sinkGrace):
-		f.fail(errHangs)
+	case <-time.After(time.Until(f.deadline) + sinkGrace):
+		f.fail(errors.New("it does not heed its context and is left behind"))
 		return false
 	}
 }
 
 // give calls the sink, in the background.
 func (f *feeder) give(s Snapshot, deadline time.Time) {
-	r := &recording{deadline: deadline, ended: make(chan struct{})}
-	f.current = r
+	ended := make(chan struct{})
+	f.deadline, f.ended = deadline, ended
 	go func() {
-		err := errGone
+		err := errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 			f.settle(err)
-			close(r.ended)
+			close(ended)
 		}()
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		defer cancel()

@@ -382,13 +382,9 @@ func (t *tally) add(name string) *jobTally {
 		made.series = append(made.series, m.Job(name))
 	}
 	t.mu.Lock()
-	if j := t.jobs[name]; j != nil {
+	if t.jobs[name] != nil || len(t.jobs) >= maxJobs && name != OtherJobs { // another goroutine has been quicker
 		t.mu.Unlock()
-		return j
-	}
-	if len(t.jobs) >= maxJobs && name != OtherJobs {
-		t.mu.Unlock()
-		return t.job(OtherJobs)
+		return t.job(name)
 	}
 	if t.jobs == nil {
 		t.jobs = map[string]*jobTally{}

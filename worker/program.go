@@ -109,8 +109,7 @@ func (c *pending) keep(r wire.ResultFrame) {
 		return
 	}
 	if r.Error != nil {
-		e := calls.Bounded(*r.Error)
-		r.Error = &e
+		r.Error = new(calls.Bounded(*r.Error))
 	}
 	var fault *calls.Fault
 	if !r.Clean {
@@ -262,12 +261,6 @@ func (p *program) stopping(notice wire.StopNotice) {
 	p.send(wire.StoppingFrame{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 
-// Errors of programs, as they are reported.
-var (
-	errNotReady = errors.New("results before it was ready")
-	errTwice    = errors.New("it said ready twice")
-)
-
 // results adds results to their call.
 func (p *program) results(f *wire.ResultsFrame) error {
 	p.mu.Lock()
@@ -275,7 +268,7 @@ func (p *program) results(f *wire.ResultsFrame) error {
 	c := p.calls[f.ID]
 	switch {
 	case !p.isReady:
-		return errNotReady
+		return errors.New("results before it was ready")
 	case c == nil:
 		return fmt.Errorf("results for call %d, which is not under way", f.ID)
 	}

@@ -175,7 +175,7 @@ func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	p.mu.Unlock()
 	if e.Signal != 0 && e.Signal != syscall.SIGKILL {
 		if p.blame(why) {
-			p.child.SignalGroup(e.Signal)
+			_ = p.child.SignalGroup(e.Signal) // if it is refused, KILL may be, too
 		}
 		select {
 		case <-p.exited:

@@ -117,7 +117,7 @@ func (p *program) getReady(f *wire.ReadyFrame) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isReady {
-		return errTwice
+		return errors.New("it said ready twice")
 	}
 	p.isReady, p.stackSignal = true, signal
 	close(p.ready)
@@ -217,8 +217,7 @@ func (p *program) requestStop(f *wire.RequestStopFrame) error {
 	}
 	stop := job.Stop{Reason: text.Cut(f.Reason, calls.MaxErrorMessage)}
 	if f.Error != nil {
-		e := calls.Bounded(*f.Error)
-		stop.Error = &e
+		stop.Error = new(calls.Bounded(*f.Error))
 	}
 	for name := range jobs {
 		p.host.tasks.Go(func() {

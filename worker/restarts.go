@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -128,12 +129,8 @@ func (p patience) limitOf(why error, ever bool) time.Duration {
 
 // lacksResources reports whether an error says that the system gives out no more of something.
 func lacksResources(err error) bool {
-	for _, lack := range []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		if errors.Is(err, lack) {
-			return true
-		}
-	}
-	return false
+	lacks := []error{syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
+	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // shortage is why a slot cannot begin a process at present. The zero value: it can.

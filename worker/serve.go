@@ -115,15 +115,14 @@ func (h *host) Call(c *calls.Call) error {
 	at := c.Place.(*place)
 	results, fault := h.round(c, at, &at.call, c.Items, calls.AnswerLimit)
 	tries := make([]int, len(results))
+	var again []int // the errors whose items have further tries
 	for i := range tries {
-		tries[i] = c.Tried(i) + 1
-	}
-	again := retries(c, results, tries)
-	if fault != nil && !isFull(fault) || len(again) == 0 {
-		for i := range results {
-			report(c, i, &results[i], tries[i])
+		if tries[i] = c.Tried(i) + 1; mayRetry(c, &results[i], tries[i]) {
+			again = append(again, i)
 		}
-		return fault
+	}
+	if fault != nil && !isFull(fault) {
+		again = nil // they are called again later
 	}
 	if full := h.repeat(c, at, results, tries, again, at.call.room); full != nil {
 		return full
@@ -135,17 +134,6 @@ func (h *host) Call(c *calls.Call) error {
 func isFull(fault error) bool {
 	f, ok := errors.AsType[*calls.Fault](fault)
 	return ok && f.Full
-}
-
-// retries returns the indexes of the results that are errors, if their items, of the call's, have further tries.
-func retries(c *calls.Call, results []wire.ResultFrame, tries []int) []int {
-	var again []int
-	for i := range results {
-		if mayRetry(c, &results[i], tries[i]) {
-			again = append(again, i)
-		}
-	}
-	return again
 }
 
 // mayRetry reports whether an item that has been tried so often has failed, and may be tried again.
@@ -189,22 +177,18 @@ func (h *host) repeat(c *calls.Call, at *place, results []wire.ResultFrame, trie
 
 // report adds an outcome to the call's answer, or has the item called again: tries have been made.
 func report(c *calls.Call, i int, r *wire.ResultFrame, tries int) {
-	switch {
-	case r.RetryAfter != nil:
-		fault := calls.Fault{Kind: job.KindError}
-		if r.Error != nil {
-			fault.Err = *r.Error
-		}
-		c.Postpone(i, fault.RetryAfter(frames.Seconds(*r.RetryAfter)), tries-1)
-	case mayRetry(c, r, tries):
-		c.Postpone(i, &calls.Fault{Kind: job.KindError, Err: *r.Error}, tries)
-	case r.Error != nil:
-		c.Answer.Fail(&calls.Fault{Kind: job.KindError, Err: *r.Error}, tries)
-	case r.Drop:
-		c.Answer.Drop()
-	default:
-		c.Answer.Line(r.Value)
+	if r.Error == nil && r.RetryAfter == nil {
+		c.Add(i, calls.Outcome{Value: r.Value, Drop: r.Drop})
+		return
 	}
+	fault := &calls.Fault{Kind: job.KindError}
+	if r.Error != nil {
+		fault.Err = *r.Error
+	}
+	if r.RetryAfter != nil {
+		fault = fault.RetryAfter(frames.Seconds(*r.RetryAfter))
+	}
+	c.Add(i, calls.Failed(fault, tries, c.ItemAttempts))
 }
 
 // round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first

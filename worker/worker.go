@@ -17,7 +17,7 @@ package worker
 //	restarts.go                        the restarts of their programs, and processes that cannot be begun for now
 //	environment.go                     what a process is given: variables, CPUs, Python's helper; programs that cannot be run
 //	worker.go, options.go              the worker; its options, and what its jobs may reach
-//	stopping.go, hooks.go              a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+//	stopping.go                        a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
 //	health.go, metrics.go, events.go   what a worker shows and counts; whether Temporal answers it
 
 import (
@@ -169,7 +169,6 @@ func workerName(o Options) string {
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
-	mostEager := eager
 	tuner, err := permits.NewTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
@@ -211,7 +210,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	}
 	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
 		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.roster.worker, procs.Own()),
-		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
+		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
 	process := entry.Activities{}

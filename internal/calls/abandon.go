@@ -34,7 +34,9 @@ type attempt struct {
 // here makes the attempt in the lane's own goroutine. It returns false if the lane has another one now: the
 // handler did not return in time, or has ended the goroutine. The caller must then return and touch nothing.
 func (c *Caller) here(a *attempt) (kept bool) {
-	c.Lane.lend(a)
+	c.Lane.mu.Lock()
+	c.Lane.lent = a
+	c.Lane.mu.Unlock()
 	err, returned := errGone, false
 	defer func() {
 		if p := recover(); p != nil {
@@ -54,14 +56,7 @@ func (c *Caller) here(a *attempt) (kept bool) {
 	return
 }
 
-// lend notes that the handler has the lane's goroutine.
-func (l *Lane) lend(a *attempt) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lent = a
-}
-
-// back notes that it has returned it. It returns false if that was too late.
+// back notes that the handler has returned the lane's goroutine. It returns false if that was too late.
 func (l *Lane) back(a *attempt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

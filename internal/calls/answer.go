@@ -142,7 +142,11 @@ func (a *Answer) ReadLines(r io.Reader, size, limit int) (Unaccepted, error) {
 		}
 		n, err := r.Read(a.Buf[len(a.Buf):cap(a.Buf)])
 		a.Buf = a.Buf[:len(a.Buf)+n]
-		a.seen(bytes.Count(a.Buf[len(a.Buf)-n:], []byte{'\n'}))
+		if a.Live != nil { // lines that may become outcomes
+			seen := bytes.Count(a.Buf[len(a.Buf)-n:], []byte{'\n'})
+			a.read += seen
+			a.Live.Add(seen, 0)
+		}
 		switch {
 		case len(a.Buf)-lines.start > limit:
 			return lines, tooLong(limit)
@@ -179,15 +183,7 @@ func (a *Answer) outcome(o Span) Outcome {
 	return one
 }
 
-// seen counts lines that have been read and may become outcomes. It counts nothing if the answer has no Live.
-func (a *Answer) seen(lines int) {
-	if a.Live != nil {
-		a.read += lines
-		a.Live.Add(lines, 0)
-	}
-}
-
-// unsee takes back what seen has counted.
+// unsee takes back what has been counted of lines that have been read.
 func (a *Answer) unsee() {
 	a.Live.Add(-a.read, 0)
 	a.read = 0

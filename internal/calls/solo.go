@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
-
-	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 )
 
 // Solo makes calls of a handler outside of a batch: in its own process, whose worker has cut
@@ -20,17 +17,12 @@ type Solo struct {
 	items   []Item
 }
 
-// NewSolo returns a Solo. ctx carries what the handler's own context should. The caller must Close it.
-func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
-	watch := StartWatch(ctx, WatchLimits{Stopped: stop.Stopped, Notice: stop.Notice, Request: stop.Request, never: true})
+// NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a stop coming, and asks for
+// one. The caller must Close it.
+func NewSolo(ctx context.Context, h Handler, stop WatchLimits) *Solo {
+	stop.never = true
+	watch := StartWatch(ctx, stop)
 	return &Solo{handler: h, watch: watch, lane: watch.Lane()}
-}
-
-// SoloStop is how a Solo's handler sees a stop coming, and asks for one.
-type SoloStop struct {
-	Stopped <-chan struct{}
-	Notice  func(context.Context) (wire.StopNotice, bool)
-	Request func(context.Context, job.Stop) error
 }
 
 // Close ends it.

@@ -180,15 +180,12 @@ func (e *RetryAfterError) Unwrap() error { return e.Cause }
 
 // fault is the fault of an item that is to be called again later.
 func (e *RetryAfterError) fault() *Fault {
-	f := Fault{Kind: job.KindError, Err: job.Error{Type: retryAfterType}}
+	f := Fault{Kind: job.KindError, Err: job.Error{Type: "RetryAfter"}}
 	if e.Cause != nil {
 		f = *FaultOf(e.Cause)
 	}
 	return f.RetryAfter(e.After)
 }
-
-// retryAfterType is the type of an error that has none of its own.
-const retryAfterType = "RetryAfter"
 
 // RetryAfter makes of the fault one that has the item called again, after that time.
 func (f Fault) RetryAfter(after time.Duration) *Fault {

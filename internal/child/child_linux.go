@@ -1,8 +1,6 @@
 package child
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,14 +17,6 @@ import (
 // killed when its parent ends.
 func GroupAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-}
-
-// signalGroup sends a signal to the process group that the process leads. One that is gone is not an error.
-func signalGroup(p *os.Process, s syscall.Signal) error {
-	if err := syscall.Kill(-p.Pid, s); err != syscall.ESRCH {
-		return err
-	}
-	return nil
 }
 
 // awaitExit returns when the process has ended, without reaping it. It always can.
@@ -99,18 +89,15 @@ func OomKills() int64 {
 		if len(fields) != 3 {
 			continue
 		}
-		switch {
-		case fields[0] == "0" && fields[1] == "": // version 2
-			for _, below := range []string{fields[2], ""} { // in a container it is the root
-				if n, ok := counter(path.Join("/sys/fs/cgroup", below, "memory.events"), "oom_kill"); ok {
-					return n
-				}
-			}
-		case fields[1] == "memory": // version 1
-			for _, below := range []string{fields[2], ""} {
-				if n, ok := counter(path.Join("/sys/fs/cgroup/memory", below, "memory.oom_control"), "oom_kill"); ok {
-					return n
-				}
+		root, file := "/sys/fs/cgroup", "memory.events" // of version 2
+		if fields[1] == "memory" {
+			root, file = "/sys/fs/cgroup/memory", "memory.oom_control"
+		} else if fields[0] != "0" || fields[1] != "" {
+			continue
+		}
+		for _, below := range []string{fields[2], ""} { // in a container it is the root
+			if n, ok := counter(path.Join(root, below, file), "oom_kill"); ok {
+				return n
 			}
 		}
 	}
@@ -123,8 +110,8 @@ func counter(file, name string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 			return n, err == nil
 		}

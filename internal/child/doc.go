@@ -23,9 +23,8 @@
 //	child_*.go, group_*.go    process groups, CPUs, kills for want of memory
 //	orphans_linux.go          what has left its group; children that may leave daemons
 //	self_unix.go              this program as its own child
-//	pipes.go                  standard streams
+//	pipes.go                  standard streams; writes frames to a process that may not read
 //	pipes_linux.go            a pipe for bulk data that does not poll; one whose reader knows what was ever written to it
-//	outbox.go                 writes frames to a process that may not read
 //	stderr.go                 keeps and logs what a process writes to its standard error
 //
 // # Who ends them

@@ -3,7 +3,6 @@
 package child
 
 import (
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,14 +10,6 @@ import (
 
 // GroupAttributes are those of a child that leads its own process group.
 func GroupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// signalGroup sends a signal to the process group that the process leads. One that is gone is not an error.
-func signalGroup(p *os.Process, s syscall.Signal) error {
-	if err := syscall.Kill(-p.Pid, s); err != syscall.ESRCH {
-		return err
-	}
-	return nil
-}
 
 const (
 	SigUSR1 = syscall.SIGUSR1

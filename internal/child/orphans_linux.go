@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -287,21 +288,13 @@ func (o *orphans) tend() {
 			o.note(p, mark)
 		}
 	}
-	for pid := range o.strangers {
-		if !seen[pid] {
-			delete(o.strangers, pid)
-		}
+	gone := func(pid int, start uint64) bool {
+		p, ok := procs.Read(pid)
+		return !ok || p.Start != start
 	}
-	for pid, h := range o.hidden {
-		if p, ok := procs.Read(pid); !ok || p.Start != h.start {
-			delete(o.hidden, pid)
-		}
-	}
-	for pid, known := range o.known {
-		if p, ok := procs.Read(pid); !ok || p.Start != known.start {
-			delete(o.known, pid)
-		}
-	}
+	maps.DeleteFunc(o.strangers, func(pid, _ int) bool { return !seen[pid] })
+	maps.DeleteFunc(o.hidden, func(pid int, h hiding) bool { return gone(pid, h.start) })
+	maps.DeleteFunc(o.known, func(pid int, of orphan) bool { return gone(pid, of.start) })
 }
 
 // stranger collects a zombie of unknown origin after a while, if it is in no session of ours: this

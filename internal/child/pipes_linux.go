@@ -65,16 +65,13 @@ var largeLimit = sync.OnceValue(func() int64 {
 
 // enlarge makes a pipe large, and reports false if it cannot or should not be.
 func enlarge(fd int) bool {
-	if large.Add(pipeSize) > largeLimit() {
-		large.Add(-pipeSize)
-		return false
+	if large.Add(pipeSize) <= largeLimit() {
+		if size, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize); err == nil && size >= pipeSize {
+			return true
+		}
 	}
-	size, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
-	if err != nil || size < pipeSize {
-		large.Add(-pipeSize)
-		return false
-	}
-	return true
+	large.Add(-pipeSize)
+	return false
 }
 
 // newBulkPipe makes a pipe to or from a child. If it cannot be large, naps would slow it down, and it is
@@ -223,11 +220,8 @@ func NewCountedPipe(s stream) *CountedPipe {
 func (c *CountedPipe) take(fd uintptr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for {
+	for c.err = syscall.EINTR; c.err == syscall.EINTR; {
 		c.n, c.err = syscall.Read(int(fd), c.buf)
-		if c.err != syscall.EINTR {
-			break
-		}
 	}
 	if c.waiting = c.err == syscall.EAGAIN; c.waiting {
 		return false

@@ -155,7 +155,7 @@ func (s *stringsOf) next() (name string, value span, ok bool) {
 		return "", value, false
 	}
 	raw := s.data[key.from:key.to]
-	if simple(raw) {
+	if bytes.IndexByte(raw, '\\') < 0 { // no escape
 		return string(raw[1 : len(raw)-1]), value, true
 	}
 	return name, value, json.Unmarshal(raw, &name) == nil
@@ -180,11 +180,6 @@ func (s *stringsOf) string(separator byte) (span, bool) {
 		}
 	}
 	return span{}, false
-}
-
-// simple reports whether a JSON string has no escape.
-func simple(raw []byte) bool {
-	return bytes.IndexByte(raw, '\\') < 0
 }
 
 // columnsOf returns the fields of a struct by their names in JSON, if any of them wants something else than its text.
@@ -336,10 +331,7 @@ func gather(t reflect.Type, depth int, within []reflect.Type, all *[]field) {
 			gather(embedded, depth+1, within, all)
 			continue
 		}
-		asText := false
-		for option := range strings.SplitSeq(options, ",") {
-			asText = asText || option == "string"
-		}
+		asText := slices.Contains(strings.Split(options, ","), "string")
 		named := field{name: name, typ: f.Type, asText: asText, tagged: name != "", depth: depth}
 		if name == "" {
 			named.name = f.Name

@@ -5,6 +5,7 @@ package frames
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -81,12 +82,10 @@ func Type(line []byte) (string, error) {
 	case err != nil:
 		return "", Broken(line, err)
 	case frame.Type == nil:
-		return "", Broken(line, errNoType)
+		return "", Broken(line, errors.New(`it has no "type"`))
 	}
 	return *frame.Type, nil
 }
-
-var errNoType = fmt.Errorf(`it has no "type"`)
 
 // Decode reads the frame that the line holds. The values of results and the items of calls may be
 // parts of the line. If into has lists, they are used again.
@@ -95,7 +94,7 @@ var errNoType = fmt.Errorf(`it has no "type"`)
 func Decode(line []byte, into any) error {
 	switch f := into.(type) {
 	case *wire.ResultsFrame:
-		if parseResults(f, line) {
+		if parseResults(f, line, false) {
 			return nil
 		}
 		*f = wire.ResultsFrame{}
@@ -111,7 +110,7 @@ func Decode(line []byte, into any) error {
 	}
 	if f, ok := into.(*wire.ResultsFrame); ok {
 		*f = wire.ResultsFrame{}
-		if parseLoosely(f, line) {
+		if parseResults(f, line, true) {
 			return nil
 		}
 		*f = wire.ResultsFrame{}
@@ -130,12 +129,11 @@ func Encode(frame any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Append appends the frame as a line with its end. Values must be JSON without '\n'.
-func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
+// AppendResults appends the frame as a line with its end. Values must be JSON without '\n'.
+func AppendResults(f *wire.ResultsFrame, buf []byte) []byte {
 	buf = append(buf, `{"type":"results","id":`...)
 	buf = strconv.AppendInt(buf, f.ID, 10)
 	buf = append(buf, `,"results":[`...)
-	var err error
 	for i := range f.Results {
 		r := &f.Results[i]
 		if i > 0 {
@@ -143,10 +141,7 @@ func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
 		}
 		switch {
 		case r.RetryAfter != nil || r.Error != nil:
-			if buf, err = appendFailure(append(buf, '{'), r.RetryAfter, r.Error); err != nil {
-				return nil, err
-			}
-			buf = append(buf, '}')
+			buf = append(appendFailure(append(buf, '{'), r.RetryAfter, r.Error), '}')
 		case r.Drop:
 			buf = append(buf, `{"drop":true}`...)
 		default:
@@ -158,31 +153,22 @@ func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
 		buf = append(buf, `,"more":true`...)
 	}
 	if f.RetryAfter != nil || f.Error != nil {
-		if buf, err = appendFailure(append(buf, ','), f.RetryAfter, f.Error); err != nil {
-			return nil, err
-		}
+		buf = appendFailure(append(buf, ','), f.RetryAfter, f.Error)
 	}
-	return append(buf, "}\n"...), nil
+	return append(buf, "}\n"...)
 }
 
 // appendFailure appends those of the fields that are not nil.
-func appendFailure(buf []byte, retryAfter *float64, e *job.Error) ([]byte, error) {
+func appendFailure(buf []byte, retryAfter *float64, e *job.Error) []byte {
 	if retryAfter != nil {
 		buf = strconv.AppendFloat(append(buf, `"retry_after":`...), *retryAfter, 'f', -1, 64)
 		if e == nil {
-			return buf, nil
+			return buf
 		}
 		buf = append(buf, ',')
 	}
-	return appendError(buf, e)
-}
-
-func appendError(buf []byte, e *job.Error) ([]byte, error) {
-	text, err := Encode(e)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(buf, `"error":`...), bytes.TrimSuffix(text, []byte("\n"))...), nil
+	text, _ := Encode(e) // it has texts only
+	return append(append(buf, `"error":`...), bytes.TrimSuffix(text, []byte("\n"))...)
 }
 
 // AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the
@@ -217,16 +203,6 @@ func Seconds(s float64) time.Duration {
 		return -1 << 63
 	}
 	return time.Duration(s * float64(time.Second))
-}
-
-// TooLongError reports that a frame is longer than the limit.
-type TooLongError struct {
-	Limit int    // bytes
-	Text  string // the beginning of the frame
-}
-
-func (e *TooLongError) Error() string {
-	return fmt.Sprintf("a frame of more than %d bytes: %q…", e.Limit, e.Text)
 }
 
 // Reader reads frames line by line. One goroutine may read.
@@ -278,7 +254,7 @@ func (r *Reader) Next() ([]byte, error) {
 }
 
 func (r *Reader) tooLong(line []byte) error {
-	return &TooLongError{Limit: r.limit, Text: Broken(line, nil).Text}
+	return fmt.Errorf("a frame of more than %d bytes: %q…", r.limit, Broken(line, nil).Text)
 }
 
 // fill reads more, after what is there.

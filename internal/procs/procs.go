@@ -19,9 +19,9 @@ import (
 
 // Process describes a process at one moment.
 type Process struct {
-	PID, Parent, Group, Session int
-	Zombie                      bool   // it has ended, and its parent has not collected it
-	Start                       uint64 // when it began, in the kernel's ticks: with PID it names one process
+	PID, Parent, Session int
+	Zombie               bool   // it has ended, and its parent has not collected it
+	Start                uint64 // when it began, in the kernel's ticks: with PID it names one process
 }
 
 // Read returns a process, and false if there is none.
@@ -36,12 +36,11 @@ func Read(pid int) (Process, bool) {
 		return Process{}, false
 	}
 	p := Process{PID: pid, Zombie: fields[0] == "Z" || fields[0] == "X"}
-	var errs [4]error
+	var errs [3]error
 	p.Parent, errs[0] = strconv.Atoi(fields[1])
-	p.Group, errs[1] = strconv.Atoi(fields[2])
-	p.Session, errs[2] = strconv.Atoi(fields[3])
-	p.Start, errs[3] = strconv.ParseUint(fields[19], 10, 64)
-	return p, errs == [4]error{}
+	p.Session, errs[1] = strconv.Atoi(fields[3])
+	p.Start, errs[2] = strconv.ParseUint(fields[19], 10, 64)
+	return p, errs == [3]error{}
 }
 
 // All returns all processes that can be seen.
@@ -273,13 +272,11 @@ func Dying(pid int) bool {
 		return false
 	}
 	flags, _ := strconv.ParseUint(fields[6], 10, 64)
-	return fields[0] == "Z" || fields[0] == "X" || flags&exiting != 0 || killPending(pid)
-}
-
-// killPending reports whether a process has been sent KILL and has not noticed yet.
-func killPending(pid int) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	return err == nil && pendingKill(status)
+	if fields[0] == "Z" || fields[0] == "X" || flags&exiting != 0 {
+		return true
+	}
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // empty if it is gone
+	return pendingKill(status)
 }
 
 // pendingKill reports whether KILL is among the pending signals of a /proc/PID/status, of the thread or the process.

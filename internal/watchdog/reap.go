@@ -3,7 +3,6 @@ package watchdog
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"syscall"
@@ -46,8 +45,6 @@ func (e Expiry) Err() error {
 }
 
 const reapLimit = 10 * time.Second
-
-var errGoexit = errors.New("it has ended its goroutine")
 
 // look handles a client with expired timers in a round. Report-only timers end, the others condemn the worker.
 func (c *Client) look(now time.Duration, r *run) {
@@ -137,7 +134,7 @@ func (a *attempt) reap(e Expiry) {
 
 func panicked(doing string, p any) error {
 	if p == nil {
-		return fmt.Errorf("%s: %w", doing, errGoexit)
+		return fmt.Errorf("%s: it has ended its goroutine", doing)
 	}
 	return fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
 }
@@ -177,7 +174,9 @@ func (a *attempt) settle() {
 		defer close(settled)
 		returned := false
 		defer func() {
-			c.endSettling()
+			c.mu.Lock()
+			c.settling = false
+			c.mu.Unlock()
 			if p := recover(); !returned {
 				c.emit(EventReaperPanicked, Expiry{Worker: c.worker}, false, panicked("settling", p))
 			}
@@ -194,15 +193,7 @@ func (a *attempt) settle() {
 func (c *Client) beginSettling() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settling {
-		return false
-	}
+	began := !c.settling
 	c.settling = true
-	return true
-}
-
-func (c *Client) endSettling() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settling = false
+	return began
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stint-run/stint/timers"
@@ -16,18 +15,10 @@ import (
 // Remote hands the requests of a worker that is a separate process to the watchdog of another
 // process. It is safe for concurrent use.
 type Remote interface {
-	// Acquire returns once the timer is held there, or cannot be. ctx bounds the wait.
-	Acquire(ctx context.Context, t RemoteTimer) error
+	// Acquire returns once the timer is held there, or cannot be. It has a name, whether it is Named or not. ctx bounds the wait.
+	Acquire(ctx context.Context, after time.Duration, t timers.Timer) error
 	// Release ends the scope's timer there; it need not wait for that.
 	Release(scope string) error
-}
-
-// RemoteTimer is a timer to be held by another process.
-type RemoteTimer struct {
-	Scope      string
-	After      time.Duration
-	Signal     syscall.Signal // 0: the reaper chooses
-	ReportOnly bool
 }
 
 // NewRemote returns a client whose timers are held by another process, which ends this one when a
@@ -56,7 +47,8 @@ func (r *remote) hold(c *Client, after time.Duration, t timers.Timer) (timers.Ho
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), remoteLimit)
 	defer cancel()
-	err = r.to.Acquire(ctx, RemoteTimer{Scope: h.scope, After: after, Signal: t.Signal, ReportOnly: t.ReportOnly})
+	t.Scope = h.scope
+	err = r.to.Acquire(ctx, after, t)
 	switch {
 	case err == nil:
 		return h, number, nil

@@ -41,14 +41,14 @@ func (w *wire) send(request string, apply func() error) <-chan error {
 	return answer
 }
 
-func (w *wire) Acquire(ctx context.Context, t RemoteTimer) error {
+func (w *wire) Acquire(ctx context.Context, after time.Duration, t timers.Timer) error {
 	var options []timers.Option
 	if t.ReportOnly {
 		options = append(options, timers.ReportOnly())
 	}
 	options = append(options, timers.WithSignal(t.Signal))
 	select {
-	case err := <-w.send("acquire "+t.Scope, func() error { return w.to.Acquire(t.Scope, t.After, options...) }):
+	case err := <-w.send("acquire "+t.Scope, func() error { return w.to.Acquire(t.Scope, after, options...) }):
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -204,8 +204,8 @@ func TestRemote_Refused(t *testing.T) {
 
 type brokenWire struct{ err error }
 
-func (w brokenWire) Acquire(context.Context, RemoteTimer) error { return w.err }
-func (w brokenWire) Release(string) error                       { return w.err }
+func (w brokenWire) Acquire(context.Context, time.Duration, timers.Timer) error { return w.err }
+func (w brokenWire) Release(string) error                                       { return w.err }
 
 // Clearing and closing give everything back; a closed client takes nothing.
 func TestRemote_ClearAndClose(t *testing.T) {
