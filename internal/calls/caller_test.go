@@ -321,7 +321,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 			require.Equal(t, 90*time.Second, time.Since(began))
 			require.Zero(t, c.Answer.Len())
 			c.Lane.watch.Stop()
-			c.Lane.watch.Stop = func() {}
+			c.Lane.watch.stopOnce = func() {}
 		})
 	})
 }

@@ -37,8 +37,8 @@ type Watch struct {
 	slowed atomic.Int64
 	done   chan struct{} // closed when nothing is minded any more
 
-	endCause error                 // for which all calls have ended; set before ended is closed
-	Stop     func()                // ends the watch
+	endCause error // for which all calls have ended; set before ended is closed
+	stopOnce func()
 	failure  atomic.Pointer[error] // why nobody looks after the batch any more
 	unbegun  atomic.Pointer[UnbegunError]
 	withheld atomic.Pointer[time.Time] // when the batch last had no heartbeat because of itself; nil: never
@@ -91,9 +91,11 @@ func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 			m.fail(err)
 		}
 	}()
-	m.Stop = func() { close(quit); <-m.done; m.cancel(nil) }
+	m.stopOnce = func() { close(quit); <-m.done; m.cancel(nil) }
 	return m
 }
+
+func (m *Watch) Stop() { m.stopOnce() }
 
 // fail ends the batch at once, because nobody looks after it any more.
 func (m *Watch) fail(err error) {

@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// Client holds the timers of one worker; make it with [Watchdog.Client], or, in a worker that is a
-// separate process, with [NewRemote]. It is safe for concurrent use. Scopes of
-// different clients are independent.
+// Client holds the timers of one worker; make it with [Watchdog.Client]. It is safe for concurrent use. Scopes of different clients are
+// independent.
 type Client struct {
 	watchdog *Watchdog
 	worker   string
 	reaper   Reaper
-	remote   *remote // set if another process holds the timers; nothing below is then used
 
 	// next is when a round has to look at this client, so that rounds need no lock for the others.
 	next atomic.Int64
@@ -37,10 +35,6 @@ type Client struct {
 
 // Clear releases all timers that the client holds.
 func (c *Client) Clear() {
-	if c.remote != nil {
-		c.remote.clear()
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.running) > 0 {
@@ -53,9 +47,6 @@ func (c *Client) Clear() {
 
 // Held is how many timers the client holds, expired ones too.
 func (c *Client) Held() int {
-	if c.remote != nil {
-		return c.remote.count()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.running) + len(c.expired)
@@ -72,10 +63,6 @@ func (c *Client) Condemned() bool {
 // wait for a reaping that is under way, and may be called from it. It is idempotent. A client that
 // is not needed any more must be closed, unless its worker was reaped.
 func (c *Client) Close() {
-	if c.remote != nil {
-		c.remote.close()
-		return
-	}
 	c.end(false)
 }
 
@@ -111,12 +98,8 @@ type Held struct {
 	Deadline time.Time     `json:"deadline"`
 }
 
-// Timers returns the timers that the client holds, expired ones too, the earliest deadline first. The
-// timers of a client whose watchdog is in another process are listed there, and not here.
+// Timers returns the timers that the client holds, expired ones too, the earliest deadline first.
 func (c *Client) Timers() []Held {
-	if c.remote != nil {
-		return nil
-	}
 	now, wall := c.watchdog.now(), time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -81,9 +81,8 @@ func (r *running) Pop() any {
 // once. If the scope is held already, its timer is replaced, with deadline and options, even by a later or an earlier one. This
 // also saves a timer that has expired, unless the reaping has begun.
 //
-// Acquire waits only for the answer of another process ([NewRemote]), and for at most a second.
 // Errors: *[timers.AwayError] if the watchdog is away, *[timers.ScopeError] if name or options are wrong or the
-// client holds too many timers, *[timers.ClosedError] if the worker is gone. After an error nothing has changed, unless the other process has not answered.
+// client holds too many timers, *[timers.ClosedError] if the worker is gone. After an error nothing has changed.
 func (c *Client) Acquire(scope string, after time.Duration, o ...timers.Option) error {
 	var t timers.Timer
 	for _, option := range o {
@@ -96,10 +95,6 @@ func (c *Client) Acquire(scope string, after time.Duration, o ...timers.Option) 
 
 // Release ends the scope's timer. Releasing what is not held does nothing.
 func (c *Client) Release(scope string) {
-	if c.remote != nil {
-		c.remote.release(scope, 0)
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.named[scope]; t != nil {
@@ -119,9 +114,6 @@ func (t *timer) Release(number uint64) {
 
 // Hold is that of [timers.Guard].
 func (c *Client) Hold(after time.Duration, hold timers.Timer) (timers.Holding, uint64, error) {
-	if c.remote != nil {
-		return c.remote.hold(c, after, hold)
-	}
 	if err := c.watchdog.options.check(hold); err != nil {
 		return nil, 0, err
 	}
