@@ -175,17 +175,21 @@ func (o Options) validate() error {
 		}
 	}
 	check(o.Slots >= 1 && o.Slots <= maxSlots, "Slots", "%d: use 1 to %d", o.Slots, maxSlots)
-	check(o.AutoConcurrency || o.Concurrency >= 1 && o.Concurrency <= maxSlots, "Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots)
-	check(o.OneItem || o.CallItems >= 0 && o.CallItems <= execItems, "CallItems", "%d: use 0 to %d", o.CallItems, execItems)
+	check(o.AutoConcurrency || o.Concurrency >= 1 && o.Concurrency <= maxSlots,
+		"Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots)
+	check(o.OneItem || o.CallItems >= 0 && o.CallItems <= execItems,
+		"CallItems", "%d: use 0 to %d", o.CallItems, execItems)
 	check(o.Name == "" || workerNames.MatchString(o.Name),
 		"Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name)
 	check(o.Restarts >= 0 && o.Restarts <= maxRestarts, "Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts)
-	check(o.Rate >= 0 && o.Rate <= limits.MaxRate, "Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000)
+	check(o.Rate >= 0 && o.Rate <= limits.MaxRate,
+		"Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000)
 	check(o.Ready >= 0, "Ready", "%v: use a duration above 0", o.Ready)
 	check(len(o.CPUs) <= 1 || len(o.CPUs) == o.Slots,
 		"CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots)
 	check(o.Drain >= 0, "Drain", "%v: use a duration above 0", o.Drain)
-	check(o.KillAfter >= 0 && o.KillAfter <= maxKillAfter, "KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter)
+	check(o.KillAfter >= 0 && o.KillAfter <= maxKillAfter,
+		"KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter)
 	if o.Metrics != "" {
 		_, err := endpoint.Address("metrics", o.Metrics)
 		errs = append(errs, err)

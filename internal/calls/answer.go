@@ -393,7 +393,8 @@ func checkList(result []byte, nilIsEmpty bool) *Fault {
 }
 
 func notList(kind string) *Fault {
-	return Faultf(job.KindInvalid, "Invalid", "the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind)
+	return Faultf(job.KindInvalid, "Invalid",
+		"the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind)
 }
 
 // Bytes are those of an outcome in the buffer: lines, each with its end.

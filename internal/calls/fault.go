@@ -98,7 +98,8 @@ func typeName(err error) string {
 
 // LengthFault says that a call had the wrong number of results.
 func LengthFault(want, got int) *Fault {
-	f := Faultf(job.KindLength, "Length", "the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result"))
+	f := Faultf(job.KindLength, "Length",
+		"the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result"))
 	f.Summed = want > 1 && got == 1
 	return f
 }

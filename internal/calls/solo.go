@@ -17,8 +17,8 @@ type Solo struct {
 	items   []Item
 }
 
-// NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a stop coming, and asks for
-// one. The caller must Close it.
+// NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a
+// stop coming, and asks for one. The caller must Close it.
 func NewSolo(ctx context.Context, h Handler, stop WatchLimits) *Solo {
 	stop.never = true
 	watch := StartWatch(ctx, stop)
@@ -40,8 +40,8 @@ type Outcome struct {
 	Later bool // it is called again, because of the fault, which then may be nil
 }
 
-// Failed is the outcome of an item that has failed with the fault, so many times by now, if it is tried so often at most. It is called again
-// if it may be tried again, or if the fault asks for that, which costs no try.
+// Failed is the outcome of an item that has failed with the fault, so many times by now, and is tried so often at most.
+// It is called again if it has further tries, or if the fault asks for that, which costs no try.
 func Failed(f *Fault, tries, most int) Outcome {
 	if f.After > 0 {
 		return Outcome{Fault: f, Tries: tries - 1, Later: true}

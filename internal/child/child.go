@@ -151,7 +151,8 @@ func (c *Process) kill() error {
 	if c.refused = c.signalGroup(syscall.SIGKILL); c.refused != nil && c.again == nil {
 		c.of.log.Error("a process cannot be killed: that is tried again until it has ended", "error", c.refused)
 		c.tries = 1
-		c.again = trap.After(refusedFirst, "killing a process again", func(err error) { c.of.log.Error(err.Error()) }, c.killAgain)
+		defect := func(err error) { c.of.log.Error(err.Error()) }
+		c.again = trap.After(refusedFirst, "killing a process again", defect, c.killAgain)
 	}
 	return c.refused
 }
@@ -198,7 +199,7 @@ func (c *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// SignalGroup sends a signal to the child's process group, and returns why it was refused. It may be called at any time.
+// SignalGroup sends a signal to the child's process group. It returns why it was refused. It may be called at any time.
 func (c *Process) SignalGroup(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 // field of the wrong type, anything invalid) are left to encoding/json: a parse that fails says nothing
 // about the frame, and one that succeeds has read what encoding/json would.
 
-// parseResults reads a results frame; false: it is left to encoding/json. If it is loose, values of results that are not JSON are marked.
+// parseResults reads a results frame; false: it is left to encoding/json. If it is loose, values of results need not be
+// JSON, and are then marked.
 func parseResults(f *wire.ResultsFrame, line []byte, loose bool) bool {
 	p := parser{b: line, loose: loose}
 	*f = wire.ResultsFrame{Results: f.Results[:0]}

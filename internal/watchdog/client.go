@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Client holds the timers of one worker; make it with [Watchdog.Client]. It is safe for concurrent use. Scopes of different clients are
-// independent.
+// Client holds the timers of one worker; make it with [Watchdog.Client]. It is safe for concurrent use. Scopes of
+// different clients are independent.
 type Client struct {
 	watchdog *Watchdog
 	worker   string

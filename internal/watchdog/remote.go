@@ -13,15 +13,15 @@ import (
 // Remote hands the requests of a worker that is a separate process to the watchdog of another
 // process. It is safe for concurrent use.
 type Remote interface {
-	// Acquire returns once the timer is held there, or cannot be. It has a name, whether it is Named or not. ctx bounds the wait.
+	// Acquire returns once the timer is held there, under its scope's name, or cannot be. ctx bounds the wait.
 	Acquire(ctx context.Context, after time.Duration, t timers.Timer) error
 	// Release ends the scope's timer there; it need not wait for that.
 	Release(scope string) error
 }
 
-// NewRemote returns a guard whose timers are held by another process, which ends this one when a timer expires. It waits for the
-// answer, for at most a second; then it fails with an *[timers.AwayError], and the scope is released, since the timer may be held there
-// all the same.
+// NewRemote returns a guard whose timers are held by another process, which ends this one when a timer expires. It
+// waits for the answer, for at most a second; then it fails with an *[timers.AwayError], and the scope is released,
+// since the timer may be held there all the same.
 func NewRemote(worker string, r Remote) timers.Guard {
 	return &remote{worker: worker, to: r, held: map[string]uint64{}}
 }
