@@ -54,6 +54,9 @@ func newStage(h worker.Handler, o worker.Options) *stage {
 // start starts a job over the lines; the spec says what else there is to it.
 func (s *stage) start(spec job.Spec, input string, lines ...string) *jobs.Run {
 	spec.Name, spec.Pool, spec.Attempts = "example", "example", 1
+	if spec.Files == nil {
+		spec.Files = &job.Files{}
+	}
 	spec.Files.Input, spec.Output = []string{filepath.Join(s.dir, input)}, filepath.Join(s.dir, "output")
 	check(os.WriteFile(spec.Files.Input[0], []byte(strings.Join(lines, "\n")), 0o600))
 	run, err := s.jobs.Start(context.Background(), spec, nil)
