@@ -21,7 +21,6 @@ var untrapped = map[string]string{
 	"internal/watchdog/event.go":    "it recovers itself: a listener that panics loses an event",
 	"internal/watchdog/watchdog.go": "it only waits",
 	"internal/watchdog/reap.go":     "it recovers itself: a reaper that panics is an event",
-	"internal/watchdog/settle.go":   "it recovers itself: a reaper that panics is an event",
 }
 
 // A panic in a goroutine of stint's own must end as an error that says so: goroutines are started by package trap, or

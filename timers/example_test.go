@@ -52,10 +52,7 @@ func ExampleExpires() {
 
 // asWorker is what a worker does for its handlers.
 func asWorker() (ctx context.Context, done func()) {
-	w, err := watchdog.New(watchdog.Options{})
-	if err != nil {
-		panic(err)
-	}
+	w := watchdog.New(watchdog.Options{})
 	w.Start()
 	c := w.Client("worker 0", watchdog.ReaperFunc(func(context.Context, watchdog.Expiry) error { return nil }))
 	return timers.NewContext(context.Background(), c), func() { c.Close(); w.Stop() }

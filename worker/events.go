@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/watchdog"
 )
@@ -62,7 +63,6 @@ const (
 type sinks struct {
 	interval time.Duration
 	take     func() Snapshot // with windows since the last time
-	failed   func()          // counts a failure
 	feeders  []*feeder
 
 	quit    chan struct{}
@@ -77,18 +77,15 @@ type feeder struct {
 
 	since   time.Time         // beginning of the next window
 	missing map[string]Counts // windows of snapshots that the sink did not get, by job
-	current *recording        // the last one; nil: none yet
 	streak  atomic.Int64      // failures in a row
-}
 
-// recording is one call of a sink.
-type recording struct {
+	// Of the last call of the sink.
 	deadline time.Time
-	ended    chan struct{}
+	ended    chan struct{} // closed when it has; nil: there was none yet
 }
 
 func newSinks(all []Sink, interval time.Duration, log *slog.Logger, take func() Snapshot, failed func()) *sinks {
-	s := &sinks{interval: interval, take: take, failed: failed, quit: make(chan struct{})}
+	s := &sinks{interval: interval, take: take, quit: make(chan struct{})}
 	for i, sink := range all {
 		s.feeders = append(s.feeders, &feeder{
 			sink: sink, failed: failed, missing: map[string]Counts{}, log: log.With("sink", fmt.Sprintf("%d (%T)", i, sink)),
@@ -130,7 +127,7 @@ func (s *sinks) feed() {
 	for _, f := range s.feeders {
 		f.miss(now)
 		if f.busy() {
-			f.fail(errBusy)
+			f.fail(errors.New("it has not finished the previous snapshot"))
 			continue
 		}
 		f.give(f.next(now), now.Time.Add(sinkLimit))
@@ -165,12 +162,6 @@ func (s *sinks) Close() {
 	last.Wait()
 }
 
-var (
-	errBusy  = errors.New("it has not finished the previous snapshot")
-	errHangs = errors.New("it does not heed its context and is left behind")
-	errGone  = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
-)
-
 // miss notes a snapshot's windows for the next one that the sink gets.
 func (f *feeder) miss(s Snapshot) {
 	for name, j := range s.Jobs {
@@ -199,15 +190,7 @@ func (f *feeder) next(s Snapshot) Snapshot {
 }
 
 func (f *feeder) busy() bool {
-	if f.current == nil {
-		return false
-	}
-	select {
-	case <-f.current.ended:
-		return false
-	default:
-		return true
-	}
+	return f.ended != nil && !calls.Closed(f.ended)
 }
 
 // wait waits until the sink has finished its snapshot. It returns false if it never will.
@@ -216,26 +199,26 @@ func (f *feeder) wait() bool {
 		return true
 	}
 	select {
-	case <-f.current.ended:
+	case <-f.ended:
 		return true
-	case <-time.After(time.Until(f.current.deadline) + sinkGrace):
-		f.fail(errHangs)
+	case <-time.After(time.Until(f.deadline) + sinkGrace):
+		f.fail(errors.New("it does not heed its context and is left behind"))
 		return false
 	}
 }
 
 // give calls the sink, in the background.
 func (f *feeder) give(s Snapshot, deadline time.Time) {
-	r := &recording{deadline: deadline, ended: make(chan struct{})}
-	f.current = r
+	ended := make(chan struct{})
+	f.deadline, f.ended = deadline, ended
 	go func() {
-		err := errGone
+		err := errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 			f.settle(err)
-			close(r.ended)
+			close(ended)
 		}()
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		defer cancel()
@@ -322,14 +305,6 @@ func logEvents(log *slog.Logger, next func(slotEvent)) func(slotEvent) {
 }
 
 var ownPID = os.Getpid()
-
-// measurement is a value of a metric that a program has defined.
-type measurement struct {
-	Name  string
-	Gauge bool // the value replaces the previous one; otherwise it is added to it
-	Value float64
-	Slot  int // of the process that has measured it
-}
 
 // logTimerEvent writes an event of the watchdog to a log.
 func logTimerEvent(log *slog.Logger, level slog.Level, e watchdog.Event) {

@@ -36,12 +36,7 @@ import (
 func Exec(argv ...string) Handler {
 	return Handler{
 		name: "exec " + strings.Join(argv, " "), argv: argv,
-		check: func(o Options) error {
-			if _, err := o.runnable(argv); err != nil {
-				return err
-			}
-			return o.checkCPUs()
-		},
+		check: programCheck(argv),
 		open: func(s dependencies) (calls.Handler, service, error) {
 			h, err := newExec(argv, s)
 			if err != nil {
@@ -49,6 +44,16 @@ func Exec(argv ...string) Handler {
 			}
 			return h, h, nil
 		},
+	}
+}
+
+// programCheck returns what would keep a handler of the command from running.
+func programCheck(argv []string) func(Options) error {
+	return func(o Options) error {
+		if _, err := o.runnable(argv); err != nil {
+			return err
+		}
+		return o.checkCPUs()
 	}
 }
 
@@ -162,11 +167,31 @@ type execHandler struct {
 	argv []string
 	env  []string
 	dir  string
-	size calls.CallSize
+	paced
 
 	children *child.Starter
 	buffers  sync.Pool // *[]byte, for lines that have to be put together
-	pace     calls.Pace
+}
+
+// paced cuts the calls of a program: to a size, or, if that says nothing of items, so that each takes as long as the pace aims at.
+type paced struct {
+	size calls.CallSize
+	pace calls.Pace
+}
+
+func (p *paced) CallSize() calls.CallSize {
+	if p.size.Items > 0 {
+		return p.size
+	}
+	return calls.CallSize{Items: p.pace.Items(), Bytes: p.size.Bytes}
+}
+
+// PacedItems returns the items that CallSize settles at.
+func (p *paced) PacedItems(start, item float64) int {
+	if p.size.Items > 0 {
+		return p.size.Items
+	}
+	return p.pace.Settled(start, item)
 }
 
 func newExec(argv []string, s dependencies) (*execHandler, error) {
@@ -180,8 +205,8 @@ func newExec(argv []string, s dependencies) (*execHandler, error) {
 		return nil, err
 	}
 	return &execHandler{
-		dependencies: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, size: o.callSize(0, execBytes), children: children,
-		pace:    execPace(o),
+		dependencies: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, children: children,
+		paced:   paced{o.callSize(0, execBytes), execPace(o)},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }
@@ -219,22 +244,6 @@ func (*execHandler) start(context.Context) error { return nil }
 func (h *execHandler) Close() { h.children.Close() }
 
 func (*execHandler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines} }
-
-// CallSize cuts calls so that each takes about callTarget.
-func (h *execHandler) CallSize() calls.CallSize {
-	if h.size.Items > 0 {
-		return h.size
-	}
-	return calls.CallSize{Items: h.pace.Items(), Bytes: h.size.Bytes}
-}
-
-// PacedItems returns the items that CallSize settles at.
-func (h *execHandler) PacedItems(start, item float64) int {
-	if h.size.Items > 0 {
-		return h.size.Items
-	}
-	return h.pace.Settled(start, item)
-}
 
 func (h *execHandler) Call(c *calls.Call) error {
 	scratch := h.buffers.Get().(*[]byte)
@@ -345,12 +354,9 @@ func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct
 // endFault describes how a process ended: "exit 3" or by which signal, and the end of its standard error.
 func endFault(err error, stderr string) *calls.Fault {
 	fault := &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: err.Error(), Stack: stderr}}
-	var exit *exec.ExitError
-	switch {
-	case !errors.As(err, &exit):
-	case signaled(exit):
+	if signaled(err) {
 		fault.Err.Type = "Signal"
-	default:
+	} else if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		fault.Kind, fault.Err.Message = job.KindExit, fmt.Sprintf("exit %d", exit.ExitCode())
 	}
 	if last := lastLine(stderr); last != "" {
@@ -367,8 +373,8 @@ const (
 )
 
 func asksForLess(err error) bool {
-	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.ExitCode() == exitSlowDown
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.ExitCode() == exitSlowDown
 }
 
 // retryAfter finds "retry-after: SECONDS" in the last line of a filter's standard error.
@@ -381,7 +387,12 @@ func retryAfter(stderr string) time.Duration {
 	return frames.Seconds(seconds)
 }
 
-func signaled(exit *exec.ExitError) bool {
+// signaled reports whether a process was ended by a signal.
+func signaled(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()
 }

@@ -153,7 +153,7 @@ func TestExec_OneProcessACall(t *testing.T) {
 // seconds, and never more than so many items.
 func TestExec_CallsAimAtATime(t *testing.T) {
 	t.Parallel()
-	h := &execHandler{pace: execPace(Options{})}
+	h := &paced{pace: execPace(Options{})}
 	require.Equal(t, firstCall, h.CallSize().Items)
 	h.pace.Learn(1000, time.Second)
 	require.Equal(t, 5000, h.CallSize().Items)
@@ -161,10 +161,10 @@ func TestExec_CallsAimAtATime(t *testing.T) {
 	require.Equal(t, 2500, h.CallSize().Items)
 	h.pace.Learn(1, time.Hour)
 	require.Equal(t, 1, h.CallSize().Items)
-	quick := &execHandler{pace: execPace(Options{})}
+	quick := &paced{pace: execPace(Options{})}
 	quick.pace.Learn(1_000_000, time.Nanosecond)
 	require.Equal(t, execItems, quick.CallSize().Items)
-	fixed := &execHandler{pace: execPace(Options{}), size: calls.CallSize{Items: 7}}
+	fixed := &paced{pace: execPace(Options{}), size: calls.CallSize{Items: 7}}
 	fixed.pace.Learn(7, time.Hour)
 	require.Equal(t, 7, fixed.CallSize().Items)
 }

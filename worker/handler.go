@@ -85,12 +85,11 @@ func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: af
 // slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are
 // called again.
 func slowsDown(c *calls.Call, err error) bool {
-	var slow *calls.SlowDownError
-	if !errors.As(err, &slow) {
-		return false
+	slow, ok := errors.AsType[*calls.SlowDownError](err)
+	if ok {
+		c.SlowDown(slow.After)
 	}
-	c.SlowDown(slow.After)
-	return true
+	return ok
 }
 
 // Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
@@ -170,18 +169,11 @@ func (h *each[In, Out]) item(c *calls.Call, i int) bool {
 	if c.Ended() {
 		return false
 	}
-	try := c.Tried(i) + 1
-	switch {
-	case fault.After > 0:
-		c.Postpone(i, fault, try-1)
-	case try < c.TriesOf(fault):
-		if fault.Kind == job.KindExpired {
-			c.Expired()
-		}
-		c.Postpone(i, fault, try)
-	default:
-		c.Answer.Fail(fault, try)
+	failed := calls.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
+	if failed.Later && fault.After == 0 && fault.Kind == job.KindExpired {
+		c.Expired()
 	}
+	c.Add(i, failed)
 	return true
 }
 
@@ -221,9 +213,7 @@ func (d decoder) decode(c *calls.Call, data []byte, in any) error {
 		return calls.InvalidFault(column)
 	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return &calls.Fault{Kind: job.KindInvalid, Err: job.Error{
-			Type: "Invalid", Message: fmt.Sprintf("not JSON: %v at byte %d of the item", syntax, syntax.Offset),
-		}}
+		return calls.Faultf(job.KindInvalid, "Invalid", "not JSON: %v at byte %d of the item", syntax, syntax.Offset)
 	}
 	return err
 }
@@ -265,18 +255,9 @@ func isList[Out any]() bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8
 }
 
-// batchItem is one item of a call on its way to its outcome.
-type batchItem struct {
-	line  []byte // its result as JSON
-	fault *calls.Fault
-	drop  bool
-	later bool // it is called again: fault is why
-	tries int
-}
-
 func (h *batch[In, Out]) Call(c *calls.Call) error {
 	defer c.End()
-	items := make([]batchItem, len(c.Items))
+	items := make([]calls.Outcome, len(c.Items))
 	room := calls.AnswerLimit
 	var full error
 	ins := make([]In, 0, len(c.Items))
@@ -285,7 +266,7 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 	for i := range c.Items {
 		var in In
 		if err := h.in.decode(c, c.Items[i].Data, &in); err != nil {
-			items[i] = batchItem{fault: calls.FaultOf(err), tries: 1}
+			items[i] = calls.Outcome{Fault: calls.FaultOf(err), Tries: 1}
 			continue
 		}
 		ins, index = append(ins, in), append(index, i)
@@ -317,17 +298,8 @@ func (h *batch[In, Out]) Call(c *calls.Call) error {
 		}
 		ins, index = settle(c, tried, items, ins, index[:len(tried.lines)], try)
 	}
-	for i := range items {
-		switch {
-		case items[i].later:
-			c.Postpone(i, items[i].fault, items[i].tries)
-		case items[i].fault != nil:
-			c.Answer.Fail(items[i].fault, items[i].tries)
-		case items[i].drop:
-			c.Answer.Drop()
-		default:
-			c.Answer.Line(items[i].line)
-		}
+	for i, item := range items {
+		c.Add(i, item)
 	}
 	return full
 }
@@ -389,26 +361,21 @@ func encodeAll[Out any](t *tried, outs []Out, c codec.Codec, room int) {
 }
 
 // settle notes the outcomes and returns the items that are to be retried.
-func settle[In any](c *calls.Call, t *tried, items []batchItem, ins []In, index []int, try int) ([]In, []int) {
+func settle[In any](c *calls.Call, t *tried, items []calls.Outcome, ins []In, index []int, try int) ([]In, []int) {
 	var again []In
 	var againIndex []int
 	for k, i := range index {
 		err := t.errors[k]
 		if err == nil {
-			items[i] = batchItem{line: t.lines[k]}
+			items[i] = calls.Outcome{Value: t.lines[k]}
 			continue
 		}
 		if errors.Is(err, Drop) {
-			items[i] = batchItem{drop: true}
+			items[i] = calls.Outcome{Drop: true}
 			continue
 		}
-		items[i] = batchItem{fault: calls.FaultOf(err), tries: c.Tried(i) + try}
-		switch item := &items[i]; {
-		case item.fault.After > 0:
-			item.later = true
-			item.tries--
-		case item.tries < c.ItemAttempts:
-			item.later = true // if the batch ends before its next try
+		items[i] = calls.Failed(calls.FaultOf(err), c.Tried(i)+try, c.ItemAttempts)
+		if items[i].Later && items[i].Fault.After == 0 { // otherwise it waits, for other calls
 			again, againIndex = append(again, ins[k]), append(againIndex, i)
 		}
 	}

@@ -183,9 +183,9 @@ func (l *link) once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
 	err := l.ask(ctx)
-	var unavailable *serviceerror.Unavailable
-	var late *serviceerror.DeadlineExceeded
-	if errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded) {
+	_, away := errors.AsType[*serviceerror.Unavailable](err)
+	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
+	if away || late || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil

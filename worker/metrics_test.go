@@ -215,7 +215,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, service.start(t.Context()))
 	for slot := range 2 {
-		f.metrics.measure(measurement{Name: "load", Gauge: true, Value: 5, Slot: slot})
+		f.metrics.measure("load", true, slot, 5)
 	}
 	f.running(0).child.Kill()
 	require.Eventually(t, func() bool { return len(f.happened(slotReplaced)) == 2 }, 10*time.Minute, time.Millisecond)
@@ -422,8 +422,7 @@ func BenchmarkMetrics_Call(b *testing.B) {
 	for _, address := range []string{"", ":0"} {
 		b.Run("endpoint "+address, func(b *testing.B) {
 			o := Options{Metrics: address}.withDefaults()
-			watchdog, err := watchdog.New(watchdog.Options{})
-			require.NoError(b, err)
+			watchdog := watchdog.New(watchdog.Options{})
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
 			defer m.Close()
 			require.NoError(b, m.open(o, newRoster("worker-1", o, func(slotEvent) {}), watchdog, false))

@@ -1,18 +1,27 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
@@ -130,9 +139,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Slots == 0 {
-		o.Slots = runtime.NumCPU()
-	}
+	o.Slots = cmp.Or(o.Slots, runtime.NumCPU())
 	switch {
 	case o.AutoConcurrency:
 		o.Concurrency = autoConcurrency
@@ -142,27 +149,14 @@ func (o Options) withDefaults() Options {
 	if o.OneItem {
 		o.CallItems = oneItem
 	}
-	if o.Drain == 0 {
-		o.Drain = defaultDrain
-	}
-	if o.KillAfter == 0 {
-		o.KillAfter = defaultKillAfter
-	}
-	if o.Ready == 0 {
-		o.Ready = defaultReady
-	}
-	switch {
-	case o.NoRestarts:
+	if o.Restarts = cmp.Or(o.Restarts, defaultRestarts); o.NoRestarts {
 		o.Restarts = 0
-	case o.Restarts == 0:
-		o.Restarts = defaultRestarts
 	}
-	if o.SinkInterval == 0 {
-		o.SinkInterval = defaultSinks
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Drain = cmp.Or(o.Drain, defaultDrain)
+	o.KillAfter = cmp.Or(o.KillAfter, defaultKillAfter)
+	o.Ready = cmp.Or(o.Ready, defaultReady)
+	o.SinkInterval = cmp.Or(o.SinkInterval, defaultSinks)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
 
@@ -175,37 +169,34 @@ func fieldError(field, format string, args ...any) error {
 
 func (o Options) validate() error {
 	var errs []error
-	if o.Slots < 1 || o.Slots > maxSlots {
-		errs = append(errs, fieldError("Slots", "%d: use 1 to %d", o.Slots, maxSlots))
+	check := func(good bool, field, format string, args ...any) {
+		if !good {
+			errs = append(errs, fieldError(field, format, args...))
+		}
 	}
-	if !o.AutoConcurrency && (o.Concurrency < 1 || o.Concurrency > maxSlots) {
-		errs = append(errs, fieldError("Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots))
+	check(o.Slots >= 1 && o.Slots <= maxSlots, "Slots", "%d: use 1 to %d", o.Slots, maxSlots)
+	check(o.AutoConcurrency || o.Concurrency >= 1 && o.Concurrency <= maxSlots,
+		"Concurrency", "%d: use 1 to %d", o.Concurrency, maxSlots)
+	check(o.OneItem || o.CallItems >= 0 && o.CallItems <= execItems,
+		"CallItems", "%d: use 0 to %d", o.CallItems, execItems)
+	check(o.Name == "" || workerNames.MatchString(o.Name),
+		"Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name)
+	check(o.Restarts >= 0 && o.Restarts <= maxRestarts, "Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts)
+	check(o.Rate >= 0 && o.Rate <= limits.MaxRate,
+		"Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000)
+	check(o.Ready >= 0, "Ready", "%v: use a duration above 0", o.Ready)
+	check(len(o.CPUs) <= 1 || len(o.CPUs) == o.Slots,
+		"CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots)
+	check(o.Drain >= 0, "Drain", "%v: use a duration above 0", o.Drain)
+	check(o.KillAfter >= 0 && o.KillAfter <= maxKillAfter,
+		"KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter)
+	if o.Metrics != "" {
+		_, err := endpoint.Address("metrics", o.Metrics)
+		errs = append(errs, err)
 	}
-	if !o.OneItem && (o.CallItems < 0 || o.CallItems > execItems) {
-		errs = append(errs, fieldError("CallItems", "%d: use 0 to %d", o.CallItems, execItems))
-	}
-	if o.Name != "" && !workerNames.MatchString(o.Name) {
-		errs = append(errs, fieldError("Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name))
-	}
-	if o.Restarts < 0 || o.Restarts > maxRestarts {
-		errs = append(errs, fieldError("Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts))
-	}
-	if o.Rate < 0 || o.Rate > limits.MaxRate {
-		errs = append(errs, fieldError("Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000))
-	}
-	if o.Ready < 0 {
-		errs = append(errs, fieldError("Ready", "%v: use a duration above 0", o.Ready))
-	}
-	if len(o.CPUs) > 1 && len(o.CPUs) != o.Slots {
-		errs = append(errs, fieldError("CPUs", "has %d lists for %d slots: give one for all, or one for each slot", len(o.CPUs), o.Slots))
-	}
-	if o.Drain < 0 {
-		errs = append(errs, fieldError("Drain", "%v: use a duration above 0", o.Drain))
-	}
-	if o.KillAfter < 0 || o.KillAfter > maxKillAfter {
-		errs = append(errs, fieldError("KillAfter", "%v: use more than 0s, up to %v", o.KillAfter, maxKillAfter))
-	}
-	errs = append(errs, o.checkMetrics(), o.checkAllow())
+	check(o.SinkInterval >= 0, "SinkInterval", "%v: use a duration above 0", o.SinkInterval)
+	check(!slices.Contains(o.Sinks, nil), "Sinks", "has a nil element")
+	errs = append(errs, o.checkAllow())
 	if o.Dir != "" {
 		if info, err := os.Stat(o.Dir); err != nil {
 			errs = append(errs, fieldError("Dir", "%s: %v", o.Dir, errors.Unwrap(err))) // of a *fs.PathError
@@ -222,9 +213,7 @@ func (o Options) validate() error {
 		}
 	}
 	for _, env := range o.Env {
-		if env == "" || env[0] == '=' {
-			errs = append(errs, fieldError("Env", "has an entry without a name: use NAME=value or NAME")) // its value may be a secret
-		}
+		check(env != "" && env[0] != '=', "Env", "has an entry without a name: use NAME=value or NAME") // its value may be a secret
 	}
 	return errors.Join(errs...)
 }
@@ -275,3 +264,84 @@ func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 // ones at once are more than a message may have, and Temporal terminates a part of the feed. The connections of stint's own
 // commands have it.
 func DialOption() grpc.DialOption { return feedclient.Slim() }
+
+// AllowAll, as the only element of Options.Allow, lets the worker read and write everything that its account and its credentials reach.
+const AllowAll = "all"
+
+func init() {
+	embedded.SetAlone = func(options any, reads []string) {
+		o := options.(*Options)
+		o.alone, o.reads = true, reads
+	}
+	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
+	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
+}
+
+// joiner joins the parts of outputs as they come, if no other worker makes parts of these outputs.
+func (o Options) joiner(access *store.Access) outputs.Joiner {
+	if o.alone {
+		return outputs.NewJoiner(access)
+	}
+	return outputs.NoJoiner{}
+}
+
+// access is what the jobs of a worker with the handler may reach.
+func (o Options) access(h Handler) *store.Access {
+	access := &store.Access{Protect: slices.Concat(o.Protect, ownFiles(), CommandFiles(h.argv, o.Dir))}
+	if !slices.Contains(o.Allow, AllowAll) {
+		access.Allow, access.AllowRead = o.Allow, o.reads
+	}
+	return access
+}
+
+// checkAllow returns an error for roots that could never allow anything.
+func (o Options) checkAllow() error {
+	if len(o.Allow) > 1 && slices.Contains(o.Allow, AllowAll) {
+		return fieldError("Allow", "%s makes the other roots useless: use it alone, or write ./%s for a directory of that name", AllowAll, AllowAll)
+	}
+	var errs []error
+	for _, root := range o.Allow {
+		if _, err := store.Absolute(root, string(filepath.Separator)); err != nil {
+			errs = append(errs, fieldError("Allow", "%q: %v", root, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ownFiles are this program's file, and the name by which it was started.
+func ownFiles() (files []string) {
+	if path, err := os.Executable(); err == nil {
+		files = append(files, path)
+	}
+	if path, err := exec.LookPath(os.Args[0]); err == nil {
+		files = append(files, path)
+	}
+	return files
+}
+
+// Files returns the files that the handler's command line names, as [CommandFiles] does; none if it has no command line.
+func (h Handler) Files(dir string) []string { return CommandFiles(h.argv, dir) }
+
+// CommandFiles returns the files that a command line names, with dir as the command's working directory ("":
+// this process's): the program itself, and each argument, or its part after a '=', that is a file now.
+// For [Options].Protect.
+func CommandFiles(argv []string, dir string) (files []string) {
+	if len(argv) == 0 {
+		return nil
+	}
+	if path, err := findProgram(argv, dir); err == nil {
+		files = append(files, path)
+	}
+	for _, arg := range argv[1:] {
+		_, value, _ := strings.Cut(arg, "=")
+		for _, name := range []string{arg, value} {
+			if name != "" && !filepath.IsAbs(name) {
+				name = filepath.Join(dir, name)
+			}
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+				files = append(files, name)
+			}
+		}
+	}
+	return files
+}

@@ -57,7 +57,6 @@ type program struct {
 	calls       map[int64]*pending
 	scopes      map[string]int64 // that are held: which call is in them, 0 if that is not known
 	lastID      int64
-	name        string
 	stackSignal syscall.Signal
 	isReady     bool
 	proven      bool // it has answered an item
@@ -110,8 +109,7 @@ func (c *pending) keep(r wire.ResultFrame) {
 		return
 	}
 	if r.Error != nil {
-		e := calls.Bounded(*r.Error)
-		r.Error = &e
+		r.Error = new(calls.Bounded(*r.Error))
 	}
 	var fault *calls.Fault
 	if !r.Clean {
@@ -204,12 +202,10 @@ var errExited = errors.New("it exited with status 0 while it should serve")
 // number when ctx ends before they are written, and must then end the program.
 func (p *program) begin(ctx context.Context, c *pending, at *place, item func(i int) []byte, cut func(id int64)) (id int64) {
 	p.mu.Lock()
-	select {
-	case <-p.exited:
+	if p.over() {
 		c.end(&calls.Fault{Kind: job.KindCrash, Collateral: true, Counted: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}})
 		p.mu.Unlock()
 		return 0
-	default:
 	}
 	p.lastID++
 	id = p.lastID
@@ -265,17 +261,6 @@ func (p *program) stopping(notice wire.StopNotice) {
 	p.send(wire.StoppingFrame{Type: frames.TypeStopping, Reason: notice.Reason, Grace: max(0, time.Until(notice.Deadline)).Seconds()})
 }
 
-// Errors of programs, as they are reported.
-var (
-	errNotReady = errors.New("results before it was ready")
-	errTwice    = errors.New("it said ready twice")
-)
-
-// errUnknownCall is the error of results for a call that is not under way.
-func errUnknownCall(id int64) error {
-	return fmt.Errorf("results for call %d, which is not under way", id)
-}
-
 // results adds results to their call.
 func (p *program) results(f *wire.ResultsFrame) error {
 	p.mu.Lock()
@@ -283,13 +268,13 @@ func (p *program) results(f *wire.ResultsFrame) error {
 	c := p.calls[f.ID]
 	switch {
 	case !p.isReady:
-		return errNotReady
+		return errors.New("results before it was ready")
 	case c == nil:
-		return errUnknownCall(f.ID)
+		return fmt.Errorf("results for call %d, which is not under way", f.ID)
 	}
 	for i := range f.Results {
-		if err := checkResult(&f.Results[i]); err != nil {
-			return fmt.Errorf("result %d of call %d: %w", c.answered+i+1, f.ID, err)
+		if r := &f.Results[i]; r.Value == nil && !r.Drop && r.Error == nil && r.RetryAfter == nil {
+			return fmt.Errorf(`result %d of call %d: it has none of "value", "drop", "error" and "retry_after"`, c.answered+i+1, f.ID)
 		}
 	}
 	for _, r := range f.Results {
@@ -321,14 +306,5 @@ func (p *program) results(f *wire.ResultsFrame) error {
 	delete(p.calls, f.ID)
 	p.answered = true
 	c.end(fault)
-	return nil
-}
-
-var errNoResult = errors.New(`it has none of "value", "drop", "error" and "retry_after"`)
-
-func checkResult(r *wire.ResultFrame) error {
-	if r.Value == nil && !r.Drop && r.Error == nil && r.RetryAfter == nil {
-		return errNoResult
-	}
 	return nil
 }

@@ -3,11 +3,9 @@ package worker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -30,14 +28,7 @@ type ending struct {
 }
 
 // over reports whether the process has ended.
-func (p *program) over() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
+func (p *program) over() bool { return calls.Closed(p.exited) }
 
 // await is the life of a program after its start. When it returns, nothing is left of the program.
 func (p *program) await(reading *sync.WaitGroup) {
@@ -110,8 +101,7 @@ func (p *program) crash(exit error) *calls.Fault {
 	}
 	fault := endFault(exit, p.stderr.Text())
 	fault.Kind = job.KindCrash // it should have stayed, whatever its status
-	var status *exec.ExitError
-	if errors.As(exit, &status) && signaled(status) && p.host.oomKills() > p.oomKills {
+	if signaled(exit) && p.host.oomKills() > p.oomKills {
 		fault.Err.Message += " (likely out of memory: the kernel has killed a process of this control group)"
 	}
 	return fault
@@ -154,9 +144,7 @@ func (p *program) endSoftly(why ending, limit time.Duration) (last syscall.Signa
 
 // broken ends a program that does not keep to the protocol.
 func (p *program) broken(err error) {
-	p.end(ending{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{
-		Type: "Protocol", Message: "the program broke the serve protocol: " + err.Error(),
-	}}}, false)
+	p.end(ending{fault: calls.Faultf(job.KindCrash, "Protocol", "the program broke the serve protocol: %v", err)}, false)
 }
 
 // goodbye asks the program to end, and ends it in the usual steps if it does not.
@@ -168,7 +156,7 @@ func (p *program) goodbye() {
 	select {
 	case <-p.exited:
 	case <-time.After(byeLimit):
-		p.endSoftly(ending{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{Type: "Exit", Message: "it did not end when it was asked to"}}}, p.host.options.KillAfter)
+		p.endSoftly(ending{fault: calls.Faultf(job.KindCrash, "Exit", "it did not end when it was asked to")}, p.host.options.KillAfter)
 	}
 	<-p.ended
 }
@@ -178,10 +166,8 @@ func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	if said := p.condemn(e.Scope); !said { // it may be tried ten times a second
 		p.host.observe(slotEvent{Kind: timerExpired, Slot: p.slot.number, PID: p.pid(), Incarnation: p.incarnation, Err: e.Err()})
 	}
-	why := ending{fault: &calls.Fault{Kind: job.KindExpired, Err: job.Error{
-		Type:    "Expired",
-		Message: fmt.Sprintf("scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond)),
-	}}}
+	why := ending{fault: calls.Faultf(job.KindExpired, "Expired",
+		"scope %s was held longer than %v (%v overdue)", e.Scope, e.After, e.Overdue.Round(time.Millisecond))}
 	p.mu.Lock()
 	if id := p.scopes[e.Scope]; p.calls[id] != nil {
 		why.guilty = id
@@ -189,7 +175,7 @@ func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	p.mu.Unlock()
 	if e.Signal != 0 && e.Signal != syscall.SIGKILL {
 		if p.blame(why) {
-			p.child.SignalGroup(e.Signal)
+			_ = p.child.SignalGroup(e.Signal) // if it is refused, KILL may be, too
 		}
 		select {
 		case <-p.exited:

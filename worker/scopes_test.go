@@ -300,7 +300,7 @@ func TestServe_ReleaseInTime(t *testing.T) {
 	h := f.program("yes")
 	open := h.open
 	h.open = func(s dependencies) (calls.Handler, service, error) {
-		s.measure = func(measurement) {
+		s.measure = func(string, bool, int, float64) {
 			dealtWith := make(chan struct{})
 			select {
 			case metrics <- dealtWith:

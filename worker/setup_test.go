@@ -92,8 +92,7 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.t.Helper()
 	o := f.options.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.log), nil)))
-	watchdog, err := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
-	require.NoError(f.t, err)
+	watchdog := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	f.watchdog = watchdog
 	f.roster = newRoster("worker-1", o, f.note)
 	handler, service, err := h.open(dependencies{
@@ -142,12 +141,21 @@ func (f *fixture) running(slot int) *program {
 	return s.program
 }
 
+// measurement is a value of a metric that a program has defined.
+type measurement struct {
+	Name  string
+	Gauge bool
+	Value float64
+	Slot  int
+}
+
 // measure records a measurement.
-func (f *fixture) measure(m measurement) {
+func (f *fixture) measure(name string, gauge bool, slot int, value float64) {
+	m := measurement{Name: name, Gauge: gauge, Value: value, Slot: slot}
 	if f.measuring != nil {
 		f.measuring(m)
 	}
-	f.metrics.measure(m)
+	f.metrics.measure(name, gauge, slot, value)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.measured = append(f.measured, m)

@@ -393,9 +393,7 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 	case <-h.closing:
 	case <-ctx.Done():
 	}
-	why := &calls.Fault{Kind: job.KindCrash, Err: job.Error{
-		Type: "NotReady", Message: fmt.Sprintf("it did not say that it was ready within %v", h.options.Ready),
-	}}
+	why := calls.Faultf(job.KindCrash, "NotReady", "it did not say that it was ready within %v", h.options.Ready)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	p.end(ending{fault: why}, late)
 	<-p.ended
@@ -408,8 +406,8 @@ func (h *host) launchReady(ctx context.Context, s *slot, incarnation int) (*prog
 // startError says why a program could not get ready: type, message, the end of its standard error,
 // and its stack (W4).
 func startError(fate error, words string) error {
-	var fault *calls.Fault
-	if !errors.As(fate, &fault) {
+	fault, ok := errors.AsType[*calls.Fault](fate)
+	if !ok {
 		return fate
 	}
 	text := fault.Err.Type + ": " + fault.Err.Message

@@ -235,7 +235,7 @@ type slotCaller struct {
 func (s *slotServer) makeCalls(requests <-chan wire.CallFrame) {
 	c := &slotCaller{slotServer: s}
 	ctx := timers.NewContext(context.Background(), watchdog.NewRemote(s.hello.Worker, c))
-	solo := calls.NewSolo(ctx, s.handler, calls.SoloStop{Stopped: s.stopped, Notice: s.stopNotice, Request: c.requestStop})
+	solo := calls.NewSolo(ctx, s.handler, calls.WatchLimits{Stopped: s.stopped, Notice: s.stopNotice, Request: c.requestStop})
 	defer solo.Close()
 	for call := range requests {
 		c.call.Store(call.ID)
@@ -282,9 +282,7 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage,
 		}
 		done += len(outcomes)
 		answer := wire.ResultsFrame{ID: id, Results: resultsOf(outcomes), More: done < len(items) && slow == 0}
-		if line, err = frames.AppendResults(&answer, line[:0]); err != nil {
-			return err
-		}
+		line = frames.AppendResults(&answer, line[:0])
 		if err := s.writeLine(line); err != nil || slow > 0 {
 			return err
 		}
@@ -321,12 +319,11 @@ func retryAfterOf(f *calls.Fault) *float64 {
 	if f.After == 0 {
 		return nil
 	}
-	seconds := f.After.Seconds()
-	return &seconds
+	return new(f.After.Seconds())
 }
 
 // Acquire asks the worker for a timer, for package timers.
-func (s *slotCaller) Acquire(ctx context.Context, t watchdog.RemoteTimer) error {
+func (s *slotCaller) Acquire(ctx context.Context, after time.Duration, t timers.Timer) error {
 	answer := make(chan *job.Error, 1)
 	s.mu.Lock()
 	s.lastID++
@@ -338,7 +335,7 @@ func (s *slotCaller) Acquire(ctx context.Context, t watchdog.RemoteTimer) error 
 		delete(s.acquired, id)
 		s.mu.Unlock()
 	}()
-	f := wire.AcquireFrame{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: t.After.Seconds(), Call: s.call.Load()}
+	f := wire.AcquireFrame{Type: frames.TypeAcquire, ID: id, Scope: t.Scope, After: after.Seconds(), Call: s.call.Load()}
 	if t.ReportOnly {
 		f.Action = frames.ActionReport
 	}

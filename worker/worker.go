@@ -9,18 +9,16 @@ package worker
 
 // What lies where:
 //
-//	handler.go, stateful.go, preprocess.go   Go handlers: their kinds, state, and items before they are batched
-//	exec.go                                  a process for each call
-//	scripts.go, shortage.go                  programs that cannot be run; processes that cannot be begun for now
-//	serve.go, servecalls.go, program*.go     programs that serve, as the host sees them: calls, frames, ends
-//	slotserver.go, childmain.go              Go handlers in processes of this program
-//	slots.go, restarts.go, concurrency.go    slots and their start, the restarts of their programs, their calls at once
-//	environment.go                           what a slot's process is given: variables, CPUs, Python's helper
-//	reading.go                               whose turn it is to read a program's frames
-//	tally.go                                 counts of batches, calls and items
-//	worker.go, options.go, access.go         the worker; its options; what its jobs may reach
-//	stopping.go, hooks.go                    a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
-//	health.go, metrics.go, events.go         what a worker shows; whether Temporal answers it
+//	handler.go, stateful.go            Go handlers: their kinds, state, and items before they are batched
+//	exec.go                            a process for each call
+//	serve.go, program*.go              programs that serve, as the host sees them: calls, frames, ends
+//	slotserver.go, childmain.go        Go handlers in processes of this program
+//	slots.go, concurrency.go           slots and their start, their calls at once
+//	restarts.go                        the restarts of their programs, and processes that cannot be begun for now
+//	environment.go                     what a process is given: variables, CPUs, Python's helper; programs that cannot be run
+//	worker.go, options.go              the worker; its options, and what its jobs may reach
+//	stopping.go                        a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
+//	health.go, metrics.go, events.go   what a worker shows and counts; whether Temporal answers it
 
 import (
 	"cmp"
@@ -102,10 +100,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}
 	metrics := newMetrics(workerName(o), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
-	watchdog, err := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
-	if err != nil {
-		return nil, err
-	}
+	watchdog := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
 	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
 	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
 	temporal := c.Temporal()
@@ -174,7 +169,6 @@ func workerName(o Options) string {
 
 // build makes a worker for each task queue: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
-	mostEager := eager
 	tuner, err := permits.NewTuner(p)
 	if err != nil {
 		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
@@ -216,7 +210,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	}
 	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
 		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.roster.worker, procs.Own()),
-		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: &mostEager,
+		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
 	process := entry.Activities{}
@@ -323,7 +317,7 @@ type dependencies struct {
 	watchdog    *watchdog.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error
 	observe     func(slotEvent)
-	measure     func(measurement)
+	measure     func(name string, gauge bool, slot int, value float64)
 	// defect ends the worker with an error, because one of its goroutines has panicked.
 	defect func(error)
 }

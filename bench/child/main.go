@@ -100,11 +100,7 @@ func call(line []byte, answer func(json.RawMessage) (json.RawMessage, error)) er
 		results[i].Value = value
 	}
 	answered := wire.ResultsFrame{ID: f.ID, Results: results}
-	frame, err := frames.AppendResults(&answered, nil)
-	if err != nil {
-		return err
-	}
-	_, err = os.Stdout.Write(frame)
+	_, err := os.Stdout.Write(frames.AppendResults(&answered, nil))
 	return err
 }
 

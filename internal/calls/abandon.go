@@ -34,7 +34,9 @@ type attempt struct {
 // here makes the attempt in the lane's own goroutine. It returns false if the lane has another one now: the
 // handler did not return in time, or has ended the goroutine. The caller must then return and touch nothing.
 func (c *Caller) here(a *attempt) (kept bool) {
-	c.Lane.lend(a)
+	c.Lane.mu.Lock()
+	c.Lane.lent = a
+	c.Lane.mu.Unlock()
 	err, returned := errGone, false
 	defer func() {
 		if p := recover(); p != nil {
@@ -54,14 +56,7 @@ func (c *Caller) here(a *attempt) (kept bool) {
 	return
 }
 
-// lend notes that the handler has the lane's goroutine.
-func (l *Lane) lend(a *attempt) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lent = a
-}
-
-// back notes that it has returned it. It returns false if that was too late.
+// back notes that the handler has returned the lane's goroutine. It returns false if that was too late.
 func (l *Lane) back(a *attempt) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +123,9 @@ func (c *Caller) apart(call *Call) error {
 // returned becomes true when it does.
 func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic.Bool) error {
 	c.Tainted = true
-	c.Lane.watch.leaveBehind(c.Place.Describe(), returned)
+	if left := c.Lane.watch.limits.Left; left != nil {
+		left(LeftCall{c.Place.Describe(), returned})
+	}
 	c.Answer.leave()
 	if c.Answer.Count > call.before {
 		c.Place.Answered()
@@ -137,10 +134,9 @@ func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic
 		return ErrNoSlot
 	}
 	call.Keep = c.Handler.Traits().OneByOne
-	return &Fault{Kind: job.KindExpired, FirstOnly: call.Keep, Err: job.Error{
-		Type: "Abandoned", Stack: stack,
-		Message: cause.Error() + ", and the handler did not return when its context was cancelled",
-	}}
+	f := Faultf(job.KindExpired, "Abandoned", "%v, and the handler did not return when its context was cancelled", cause)
+	f.FirstOnly, f.Err.Stack = call.Keep, stack
+	return f
 }
 
 // PanicFault makes a fault of what a handler has panicked with. It must be called by the deferred
@@ -185,10 +181,3 @@ type LeftCall struct {
 
 // Returned reports whether it has returned meanwhile. Any goroutine may call it.
 func (l LeftCall) Returned() bool { return l.returned.Load() }
-
-// leaveBehind reports a call that is left behind.
-func (m *Watch) leaveBehind(place wire.Place, returned *atomic.Bool) {
-	if m.limits.Left != nil {
-		m.limits.Left(LeftCall{place, returned})
-	}
-}

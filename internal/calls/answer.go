@@ -2,14 +2,18 @@ package calls
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/job"
 )
 
 // Answer collects the outcomes of items, in order. The zero value is empty; a used one keeps its
@@ -138,7 +142,11 @@ func (a *Answer) ReadLines(r io.Reader, size, limit int) (Unaccepted, error) {
 		}
 		n, err := r.Read(a.Buf[len(a.Buf):cap(a.Buf)])
 		a.Buf = a.Buf[:len(a.Buf)+n]
-		a.seen(bytes.Count(a.Buf[len(a.Buf)-n:], []byte{'\n'}))
+		if a.Live != nil { // lines that may become outcomes
+			seen := bytes.Count(a.Buf[len(a.Buf)-n:], []byte{'\n'})
+			a.read += seen
+			a.Live.Add(seen, 0)
+		}
 		switch {
 		case len(a.Buf)-lines.start > limit:
 			return lines, tooLong(limit)
@@ -166,15 +174,16 @@ func (a *Answer) Accept(lines Unaccepted, want int) error {
 	return nil
 }
 
-// seen counts lines that have been read and may become outcomes. It counts nothing if the answer has no Live.
-func (a *Answer) seen(lines int) {
-	if a.Live != nil {
-		a.read += lines
-		a.Live.Add(lines, 0)
+// outcome returns the outcome of one item.
+func (a *Answer) outcome(o Span) Outcome {
+	one := Outcome{Drop: o.Drop, Fault: o.Fault, Tries: int(o.Tries), Later: o.Later}
+	if o.End > o.start {
+		one.Value = a.Buf[o.start : o.End-1]
 	}
+	return one
 }
 
-// unsee takes back what seen has counted.
+// unsee takes back what has been counted of lines that have been read.
 func (a *Answer) unsee() {
 	a.Live.Add(-a.read, 0)
 	a.read = 0
@@ -288,3 +297,105 @@ func (a *Answer) keep() {
 
 // Reset empties the answer once its outcomes have been recorded: they stay counted.
 func (a *Answer) Reset() { a.back(mark{}) }
+
+// Flatten makes of each result, which must be a JSON list, as many lines as the list has elements: perhaps none. Elements are
+// written compact, and are otherwise the bytes that they were. Any other result becomes the error of its item. null is an empty
+// list if nilIsEmpty is set: that is how Go encodes a slice that is nil. What has been flattened before stays as it is.
+//
+// It needs no memory but for the outcomes: the lines of a list are never longer than the list.
+func (a *Answer) Flatten(nilIsEmpty bool) {
+	old := *a
+	a.outcomes = make([]Span, 0, a.Count)
+	end := 0 // of what is flat in the buffer
+	old.Each(func(o Span) {
+		start := end
+		switch {
+		case o.flat, o.Later: // one that has no result yet has nothing in the buffer
+			end += copy(old.Buf[end:], old.Buf[o.start:o.End])
+		case o.Fault == nil && !o.Drop:
+			lines, fault := flatten(old.Buf[o.start:o.End-1], nilIsEmpty, old.Buf[end:end])
+			if fault != nil {
+				o.Fault, o.Tries = fault, 1
+				a.Special++
+				a.texts += TextBytes(&fault.Err)
+				break
+			}
+			end += len(lines)
+		}
+		o.start, o.End, o.flat = start, end, true
+		a.outcomes = append(a.outcomes, o)
+	})
+	a.Buf = a.Buf[:end]
+}
+
+// flatten appends the elements of a list to lines, each ended by '\n'. lines may lie in the same memory, before the list.
+func flatten(list []byte, nilIsEmpty bool, lines []byte) ([]byte, *Fault) {
+	if fault := checkList(list, nilIsEmpty); fault != nil {
+		return nil, fault
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case quoted:
+			lines = append(lines, c)
+			if c == '\\' {
+				i++
+				lines = append(lines, list[i])
+			}
+			quoted = c != '"'
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == '"':
+			quoted = true
+			lines = append(lines, c)
+		case c == '[' || c == '{':
+			if depth++; depth > 1 {
+				lines = append(lines, c)
+			}
+		case c == ']' || c == '}':
+			if depth--; depth > 0 {
+				lines = append(lines, c)
+			}
+		case c == ',' && depth == 1:
+			lines = append(lines, '\n')
+		case depth > 0: // otherwise it is null
+			lines = append(lines, c)
+		}
+	}
+	if len(lines) > 0 {
+		lines = append(lines, '\n')
+	}
+	return lines, nil
+}
+
+// checkList returns why a result is not a list.
+func checkList(result []byte, nilIsEmpty bool) *Fault {
+	first := jsonscan.Space(result, 0)
+	end, _ := jsonscan.Value(result, first)
+	valid := end >= 0 && jsonscan.Space(result, end) == len(result) || json.Valid(result)
+	switch {
+	case !valid || !utf8.Valid(result):
+		return notList("not JSON")
+	case result[first] == '[', nilIsEmpty && bytes.HasPrefix(result[first:], []byte("null")):
+		return nil
+	}
+	kind := "a number"
+	switch result[first] {
+	case '{':
+		kind = "an object"
+	case '"':
+		kind = "a string"
+	case 't', 'f':
+		kind = "a bool"
+	case 'n':
+		kind = "null"
+	}
+	return notList(kind)
+}
+
+func notList(kind string) *Fault {
+	return Faultf(job.KindInvalid, "Invalid",
+		"the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind)
+}
+
+// Bytes are those of an outcome in the buffer: lines, each with its end.
+func (a *Answer) Bytes(o Span) []byte { return a.Buf[o.start:o.End] }

@@ -39,7 +39,7 @@ func TestAnswer_FailBoundsTheError(t *testing.T) {
 	long := &Fault{Kind: job.KindError, Err: job.Error{Type: strings.Repeat("T", 3<<20), Message: strings.Repeat("ä", 30<<20)}}
 	a.Fail(long, 2)
 	got := outcomes(&a)[0]
-	require.True(t, within(&got.Fault.Err))
+	require.Equal(t, Bounded(long.Err), got.Fault.Err)
 	require.Equal(t, job.KindError, got.Fault.Kind)
 	require.EqualValues(t, 2, got.Tries)
 	require.Len(t, long.Err.Type, 3<<20)

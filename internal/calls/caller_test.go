@@ -275,7 +275,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		c.Handler = &fake{call: func(call *Call) error {
 			call.Answer.Line([]byte("0"))
 			call.Answer.Line([]byte("1"))
-			c.Lane.watch.end()
+			c.Lane.watch.EndSoon()
 			return nil
 		}}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
@@ -285,7 +285,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 	t.Run("before the first item of a call", func(t *testing.T) {
 		t.Parallel()
 		c := newCaller(t, nil, 3)
-		c.Handler = &fake{call: func(*Call) error { c.Lane.watch.end(); return nil }}
+		c.Handler = &fake{call: func(*Call) error { c.Lane.watch.EndSoon(); return nil }}
 		require.ErrorIs(t, c.Run(items(10)), ErrEnding)
 		require.Zero(t, c.Answer.Len())
 		require.Zero(t, c.Calls, "no call was answered")
@@ -302,7 +302,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		inner := h.call
 		h.call = func(call *Call) error {
 			if len(call.Items) == 4 && call.Items[0].Ordinal == 8 {
-				c.Lane.watch.end()
+				c.Lane.watch.EndSoon()
 			}
 			return inner(call)
 		}
@@ -315,7 +315,7 @@ func TestCaller_EndsInTheMiddle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCaller(t, failing(func(int64) error { return errors.New("bad") }), 10)
 			c.Limits.Backoff = time.Minute
-			time.AfterFunc(90*time.Second, func() { c.Lane.watch.end() })
+			time.AfterFunc(90*time.Second, func() { c.Lane.watch.EndSoon() })
 			began := time.Now()
 			require.ErrorIs(t, c.Run(items(4)), ErrEnding)
 			require.Equal(t, 90*time.Second, time.Since(began))
@@ -351,7 +351,7 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t, nil, 1)
 	c.Handler = &fake{call: func(call *Call) error {
-		c.Lane.watch.end()
+		c.Lane.watch.EndSoon()
 		for range len(call.Items) + 1 {
 			call.Answer.Line([]byte("x"))
 		}

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,7 @@ func (m *Watch) Stop() { m.stopOnce() }
 // fail ends the batch at once, because nobody looks after it any more.
 func (m *Watch) fail(err error) {
 	m.failure.Store(&err)
-	m.end()
+	m.EndSoon()
 	if !m.over() {
 		m.endCause = err
 		close(m.ended)
@@ -132,10 +133,10 @@ func (m *Watch) Wait(d time.Duration) bool {
 	return backoff.Wait(d, m.Soon)
 }
 
-func (m *Watch) over() bool { return closed(m.ended) }
+func (m *Watch) over() bool { return Closed(m.ended) }
 
-// closed reports whether a channel that carries nothing has been closed.
-func closed(c <-chan struct{}) bool {
+// Closed reports whether a channel that carries nothing has been closed.
+func Closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -190,7 +191,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 			hardEnd = nil
 		case now := <-ticks.C:
 			if m.limits.Slice > 0 && now.Sub(began) >= m.limits.Slice {
-				m.end()
+				m.EndSoon()
 			}
 			switch {
 			case !m.fine(now):
@@ -235,8 +236,8 @@ func (m *Watch) lookUp(ctx context.Context, at time.Time) <-chan foundStop {
 	return found
 }
 
-// end has the batch end soon.
-func (m *Watch) end() {
+// EndSoon has the batch end once the calls in hand have ended.
+func (m *Watch) EndSoon() {
 	if !m.limits.never && m.Ending.CompareAndSwap(false, true) {
 		close(m.Soon)
 	}
@@ -244,15 +245,15 @@ func (m *Watch) end() {
 
 // announce has the batch end soon because the job or the worker ends.
 func (m *Watch) announce() {
-	m.end()
-	if !closed(m.stopping) {
+	m.EndSoon()
+	if !Closed(m.stopping) {
 		close(m.stopping)
 	}
 }
 
 // explain says why the batch should end, and by when. The first notice counts.
 func (m *Watch) explain(notice wire.StopNotice) {
-	if !closed(m.noticed) {
+	if !Closed(m.noticed) {
 		m.notice = notice
 		close(m.noticed)
 	}
@@ -319,4 +320,33 @@ func (l *Lane) cut(held uint64, now time.Time, cause error) {
 		c.end(cause)
 	}
 	l.replaced = nil
+}
+
+// fine looks at the calls of all lanes, and reports whether the batch may heartbeat.
+func (m *Watch) fine(now time.Time) bool {
+	fine := m.limits.Watchdog == nil || m.limits.Watchdog.Healthy()
+	m.eachLane(func(l *Lane) {
+		if !l.expire(now) || l.condemned() || l.inDoubt() {
+			fine = false
+		}
+	})
+	return fine
+}
+
+// Alive reports whether the batch was fine within the last d: it was not the batch that had no heartbeats sent.
+func (m *Watch) Alive(d time.Duration) bool {
+	withheld := m.withheld.Load()
+	return withheld == nil || time.Since(*withheld) > d
+}
+
+// Timers returns the timers that the handler holds for the calls in hand, the earliest deadline first.
+func (m *Watch) Timers() []watchdog.Held {
+	var held []watchdog.Held
+	m.eachLane(func(l *Lane) {
+		if client := l.call.Load().client; client != nil {
+			held = append(held, client.Timers()...)
+		}
+	})
+	slices.SortStableFunc(held, func(a, b watchdog.Held) int { return a.Deadline.Compare(b.Deadline) })
+	return held
 }

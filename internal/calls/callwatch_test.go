@@ -390,14 +390,13 @@ func TestWatch_ManyExpiries(t *testing.T) {
 func TestWatch_ScopeExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		watchdog, err := watchdog.New(watchdog.Options{})
-		require.NoError(t, err)
+		watchdog := watchdog.New(watchdog.Options{})
 		watchdog.Start()
 		defer watchdog.Stop()
 		m := startWatched(t.Context(), WatchLimits{Watchdog: watchdog})
 		defer m.Stop()
 		ctx := callOf(m)
-		_, err = timers.Expires(ctx, time.Second, timers.Named("lookup"))
+		_, err := timers.Expires(ctx, time.Second, timers.Named("lookup"))
 		require.NoError(t, err)
 		<-ctx.Done()
 		var expired *timers.ExpiredError

@@ -2,18 +2,18 @@
 // does. It knows neither batches nor stores: activities cuts batches into calls and records their
 // outcomes, worker brings the handlers.
 //
-//	handler.go    what a handler is, and a call; fault.go: why one failed; bound.go: the limits of answers and texts
+//	handler.go    what a handler is, and a call; the form of its items; who counts
+//	fault.go      why a call, or an item, failed; the limits of texts
 //	answer.go     the outcomes of a call's items, in order
-//	caller.go     makes calls, tries them again
-//	halve.go      narrows a fault down to single items
-//	callwatch.go  looks after the calls of one batch: timers, stop, drain; heartbeat.go: whether it may heartbeat
+//	caller.go     makes calls, tries them again, narrows a fault down to single items
+//	trials.go     what items without an outcome have behind them
+//	callwatch.go  looks after the calls of one batch: timers, stop, drain, heartbeats
 //	abandon.go    leaves behind a Go call that does not return, and says what becomes of it
-//	stopping.go   what a handler sees of a stop; slowdown.go: how it asks for less
-//	lane.go       one call at a time, of those that a batch has at once
-//	callsize.go   how many items a call gets; fit.go: how much they may answer
-//	slot.go       where calls run; limiter.go: how many items may begin
-//	counts.go     faults and failed items; observer.go: who counts
-//	solo.go       calls in their own process; subcall.go: a call within a call
+//	slowdown.go   what a handler sees of a stop; how it asks for less
+//	lane.go       one call at a time, of those that a batch has at once, and its goroutine
+//	callsize.go   how many items a call gets; how much they may answer; how many items may begin
+//	slot.go       where calls run
+//	solo.go       calls in their own process; a call within a call
 //
 // # A call that fails
 //
@@ -30,7 +30,7 @@
 // counts, and a drain or a rest says nothing of an item. The last heartbeat's hint of what was in hand shortens the
 // search.
 //
-// A call's answer is held in memory until its items have their outcomes, so it is bounded (fit.go): what does not fit
+// A call's answer is held in memory until its items have their outcomes, so it is bounded (callsize.go): what does not fit
 // is called again in smaller calls, which costs no try. A worker learns how much an item's answer takes and cuts its
 // calls for that; outcomes go to the part between the calls of a batch.
 package calls

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/jsonscan"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -34,6 +38,11 @@ type Fault struct {
 	After time.Duration
 }
 
+// Faultf returns a fault of a kind with an error of that type, whose message is formatted.
+func Faultf(kind, errorType, format string, args ...any) *Fault {
+	return &Fault{Kind: kind, Err: job.Error{Type: errorType, Message: fmt.Sprintf(format, args...)}}
+}
+
 func (f *Fault) Error() string {
 	switch kind := limits.FailureKindOf(f.Kind); {
 	case kind.Said:
@@ -53,7 +62,7 @@ func FaultOf(err error) *Fault {
 		return later.fault()
 	}
 	if expired, ok := errors.AsType[*timers.ExpiredError](err); ok {
-		return &Fault{Kind: job.KindExpired, Err: job.Error{Type: "Expired", Message: expired.Error()}}
+		return Faultf(job.KindExpired, "Expired", "%v", expired)
 	}
 	e := job.Error{Type: typeName(err), Message: err.Error()}
 	if given, ok := errors.AsType[*job.Error](err); ok {
@@ -89,9 +98,10 @@ func typeName(err error) string {
 
 // LengthFault says that a call had the wrong number of results.
 func LengthFault(want, got int) *Fault {
-	return &Fault{Kind: job.KindLength, Summed: want > 1 && got == 1, Err: job.Error{
-		Type: "Length", Message: fmt.Sprintf("the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result")),
-	}}
+	f := Faultf(job.KindLength, "Length",
+		"the call was given %s and answered with %s", text.Count(want, "item"), text.Count(got, "result"))
+	f.Summed = want > 1 && got == 1
+	return f
 }
 
 // UnbegunError says that a call was not begun, because the worker lacks something: a descriptor, a process, its program.
@@ -106,7 +116,7 @@ func (e *UnbegunError) Unwrap() error { return e.Err }
 // giveBack has the batch end, because calls of it cannot be begun.
 func (m *Watch) giveBack(why *UnbegunError) {
 	m.unbegun.CompareAndSwap(nil, why)
-	m.end()
+	m.EndSoon()
 }
 
 // Unbegun returns why calls of the batch could not be begun; nil if all could.
@@ -115,4 +125,101 @@ func (m *Watch) Unbegun() error {
 		return why
 	}
 	return nil
+}
+
+// What is kept of an error, in bytes, whatever handler it is of: it goes into a part, and may go into a
+// history. What is longer is cut, and says so.
+const (
+	MaxErrorType    = 200      // its beginning
+	MaxErrorMessage = 64 << 10 // its beginning
+	MaxErrorStack   = 64 << 10 // its beginning and its end: some languages put the cause last
+)
+
+// leftOutLimit is more than the note about what was left out needs, in bytes.
+const leftOutLimit = 64
+
+// Bounded returns the error with all of its texts within their limits. The texts of an error that is
+// cut share no memory with the original's.
+func Bounded(e job.Error) job.Error {
+	return job.Error{
+		Type: cut(e.Type, MaxErrorType), Message: cut(e.Message, MaxErrorMessage), Stack: cutMiddle(e.Stack, MaxErrorStack),
+	}
+}
+
+// bounded returns the fault with its error bounded. It does not change f.
+func (f *Fault) bounded() *Fault {
+	e := Bounded(f.Err)
+	if e == f.Err {
+		return f
+	}
+	b := *f
+	b.Err = e
+	return &b
+}
+
+// cut keeps the beginning of a text, in no more than limit bytes, which are more than a rune's.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return text.Cut(s, limit-len("…"))
+}
+
+// cutMiddle keeps the beginning and the end of a text, in no more than limit bytes.
+func cutMiddle(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	half := (limit - leftOutLimit) / 2
+	begin := strings.TrimSuffix(text.Cut(s, half), "…")
+	at := len(s) - half
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", begin, at-len(begin), s[at:])
+}
+
+// MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
+const MaxResult = limits.DefaultMaxItem
+
+// TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
+func TooLargeFault(bytes int) *Fault {
+	return Faultf(job.KindError, "TooLarge", "the result has %d bytes: the limit is %d", bytes, MaxResult)
+}
+
+// CheckResult returns why a value in JSON cannot be a result: it would spoil an output for those who read it. The error is
+// its item's.
+func CheckResult(value []byte) *Fault {
+	if !utf8.Valid(value) {
+		at := 0
+		for at < len(value) {
+			r, size := utf8.DecodeRune(value[at:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			at += size
+		}
+		return badResult(fmt.Sprintf("is not valid UTF-8 at byte %d", at))
+	}
+	if jsonscan.TooDeep(value) {
+		return badResult(fmt.Sprintf("is nested deeper than %s", text.Thousands(jsonscan.MaxNesting)))
+	}
+	return nil
+}
+
+// CheckEncoded is CheckResult for what enc has written.
+func CheckEncoded(value []byte, enc codec.Encoder) *Fault {
+	if enc.Clean() {
+		return nil
+	}
+	return CheckResult(value)
+}
+
+// NotJSON is the fault of an item whose result is not JSON.
+func NotJSON() *Fault {
+	return badResult("is not JSON: a string of it has a control character, for example, or a number is NaN")
+}
+
+func badResult(why string) *Fault {
+	return &Fault{Kind: job.KindError, Err: job.Error{Type: "InvalidResult", Message: "the result " + why}}
 }

@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -208,3 +210,103 @@ func (c *Call) Wait(tries int) bool { return c.lane.wait(retryDelay(c.Backoff, t
 func retryDelay(first time.Duration, tries int) time.Duration {
 	return backoff.Delay(first, tries, limits.MaxBackoff)
 }
+
+// Conversion gives items the form that a handler wants.
+type Conversion struct {
+	Form  Form
+	Shape *wire.Shape // of the items
+	data  []byte      // of items that had to be converted, since reset
+}
+
+func (c *Conversion) Reset() { c.data = c.data[:0] }
+
+// AsLines reports whether the items' own lines are what the handler wants.
+func (c *Conversion) AsLines() bool { return c.Form == Lines && records.Lines(c.Shape) }
+
+// Convert returns an item in the form that the handler wants. It is valid until reset.
+func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
+	if item.Err != nil {
+		return nil, item.Err
+	}
+	shape, form := c.Shape, c.Form
+	switch {
+	case form == CheckedJSON && records.JSONLines(shape):
+		return item.Raw, records.CheckLine(shape, item)
+	case form == JSONValues && records.JSONLines(shape) && utf8.Valid(item.Raw):
+		return item.Raw, records.CheckNesting(item.Raw) // the handler's own decoder checks the rest
+	case form == Lines && records.Lines(shape):
+		return item.Raw, records.CheckLine(shape, item)
+	}
+	start := len(c.data)
+	var err error
+	if form == Lines {
+		c.data, err = records.AppendLine(shape, c.data, item)
+	} else {
+		c.data, err = records.AppendJSON(shape, c.data, item)
+	}
+	if err != nil {
+		c.data = c.data[:start]
+		return nil, err
+	}
+	return c.data[start:len(c.data):len(c.data)], nil
+}
+
+// InvalidFault is the fault of an item that is not in its format.
+func InvalidFault(err error) *Fault {
+	return Faultf(job.KindInvalid, "Invalid", "%v", err)
+}
+
+// Observer gets what the executions of Process do, by many goroutines at once. Its methods must
+// be quick.
+type Observer interface {
+	// BatchBegan and BatchEnded are called for each execution, once it has its slot; err is why it
+	// failed, nil if it has not.
+	BatchBegan(job string)
+	BatchEnded(job string, err error)
+	// CallBegan and CallEnded are called for each call of the handler.
+	CallBegan(job string)
+	CallEnded(CallStats)
+	// Recorded gets outcomes once they are in the part, call by call, and of what they took.
+	Recorded(RecordStats)
+}
+
+// CallStats are about one call.
+type CallStats struct {
+	Job   string
+	Stage string // of a pipeline; empty: it has none
+	Items int    // with an outcome
+	Took  time.Duration
+	Fault string // one of job.Kind…, if the call failed as a whole
+	// Cut says that it came to its end before its last item because the batch had to end, or that all its items are called again.
+	Cut bool
+	// Failed are those of the items that have failed; SlowDown says that the handler has asked to slow down, and
+	// that the job does: see [Brake].
+	Failed   int
+	SlowDown bool
+	// Refused says that the handler has asked to slow down, whether or not the job does.
+	Refused bool
+}
+
+// RecordStats are about outcomes; all numbers are as in job.Totals.
+type RecordStats struct {
+	Job                           string
+	OK, Failed, Dropped           int64
+	Retries, Expiries, Isolations int64
+}
+
+// Sampler tries a sample of a job's items with a worker, which runs them as a small job.
+type Sampler interface {
+	// Open returns what is called in place of the worker's handler, and what observes the calls in place of its observer.
+	Open(Handler, Observer) (Handler, Observer)
+	// Ready is called once the handler can be called: the worker has started it in so long.
+	Ready(time.Duration)
+}
+
+// Unobserved is for workers that nobody observes.
+type Unobserved struct{}
+
+func (Unobserved) BatchBegan(string)        {}
+func (Unobserved) BatchEnded(string, error) {}
+func (Unobserved) CallBegan(string)         {}
+func (Unobserved) CallEnded(CallStats)      {}
+func (Unobserved) Recorded(RecordStats)     {}

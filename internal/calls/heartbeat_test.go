@@ -114,8 +114,7 @@ func TestWatch_VouchesOnlyWhileWatched(t *testing.T) {
 	t.Parallel()
 	const beat = time.Second
 	synctest.Test(t, func(t *testing.T) {
-		dog, err := watchdog.New(watchdog.Options{})
-		require.NoError(t, err)
+		dog := watchdog.New(watchdog.Options{})
 		dog.Start()
 		defer dog.Stop()
 		var beats atomic.Int64

@@ -61,7 +61,7 @@ func TestObserver_Calls(t *testing.T) {
 		}, []CallStats{{Job: "nightly", Fault: "length"}, {Job: "nightly", Items: 1}, {Job: "nightly", Items: 1}}},
 		{"cut after one", func(c *Caller, call *Call) error {
 			call.Answer.Line([]byte("0"))
-			c.Lane.watch.end()
+			c.Lane.watch.EndSoon()
 			return nil
 		}, []CallStats{{Job: "nightly", Items: 1, Cut: true}}},
 		{"no slot is left", func(*Caller, *Call) error { return ErrNoSlot }, []CallStats{{Job: "nightly", Cut: true}}},

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
-
-	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 )
 
 // Solo makes calls of a handler outside of a batch: in its own process, whose worker has cut
@@ -20,17 +17,12 @@ type Solo struct {
 	items   []Item
 }
 
-// NewSolo returns a Solo. ctx carries what the handler's own context should. The caller must Close it.
-func NewSolo(ctx context.Context, h Handler, stop SoloStop) *Solo {
-	watch := StartWatch(ctx, WatchLimits{Stopped: stop.Stopped, Notice: stop.Notice, Request: stop.Request, never: true})
+// NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a
+// stop coming, and asks for one. The caller must Close it.
+func NewSolo(ctx context.Context, h Handler, stop WatchLimits) *Solo {
+	stop.never = true
+	watch := StartWatch(ctx, stop)
 	return &Solo{handler: h, watch: watch, lane: watch.Lane()}
-}
-
-// SoloStop is how a Solo's handler sees a stop coming, and asks for one.
-type SoloStop struct {
-	Stopped <-chan struct{}
-	Notice  func(context.Context) (wire.StopNotice, bool)
-	Request func(context.Context, job.Stop) error
 }
 
 // Close ends it.
@@ -41,11 +33,34 @@ func (s *Solo) Close() {
 
 // Outcome is the outcome of one item: a value, or no result, or a fault.
 type Outcome struct {
-	Value []byte // JSON; valid until the next call
+	Value []byte // JSON; of a Solo it is valid until the next call
 	Drop  bool
 	Fault *Fault
 	Tries int  // failed ones, if there is a fault
 	Later bool // it is called again, because of the fault, which then may be nil
+}
+
+// Failed is the outcome of an item that has failed with the fault, so many times by now, and is tried so often at most.
+// It is called again if it has further tries, or if the fault asks for that, which costs no try.
+func Failed(f *Fault, tries, most int) Outcome {
+	if f.After > 0 {
+		return Outcome{Fault: f, Tries: tries - 1, Later: true}
+	}
+	return Outcome{Fault: f, Tries: tries, Later: tries < most}
+}
+
+// Add adds the outcome of the item at this index, the next in order, to the call's answer, or has it called again.
+func (c *Call) Add(i int, o Outcome) {
+	switch {
+	case o.Later:
+		c.Postpone(i, o.Fault, o.Tries)
+	case o.Fault != nil:
+		c.Answer.Fail(o.Fault, o.Tries)
+	case o.Drop:
+		c.Answer.Drop()
+	default:
+		c.Answer.Line(o.Value)
+	}
 }
 
 // SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
@@ -72,15 +87,61 @@ func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 		return nil, LengthFault(len(items), s.answer.Count)
 	}
 	outcomes := make([]Outcome, 0, len(items))
-	s.answer.Each(func(o Span) {
-		switch {
-		case o.Fault != nil:
-			outcomes = append(outcomes, Outcome{Fault: o.Fault, Later: o.Later})
-		case o.Drop:
-			outcomes = append(outcomes, Outcome{Drop: true})
-		default:
-			outcomes = append(outcomes, Outcome{Value: s.answer.Buf[o.start : o.End-1]})
-		}
-	})
+	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
 	return outcomes, nil
+}
+
+// Subcall is a call of another handler on behalf of a call: of some of its items, in their order.
+// The other items have their outcomes from elsewhere.
+type Subcall struct {
+	Call
+	of     *Call
+	answer Answer
+}
+
+// Sub makes a subcall of these items. If the other handler's code does not run in this process,
+// outside says so: the call is then not left behind while it runs.
+func (c *Call) Sub(items []Item, outside bool) *Subcall {
+	s := &Subcall{Call: *c, of: c}
+	s.Items, s.Answer, s.Keep, s.block, s.gate, s.expiries = items, &s.answer, false, nil, nil, 0
+	s.Records = false // they are the caller's values
+	if outside {
+		c.firm.Store(true)
+	}
+	return s
+}
+
+// Merge adds the outcomes of the call's items to its answer: faults and drops if the verdict has them, holes for
+// items that are called again, and those of the subcall for the others, as far as it has any. err is what the
+// subcall came to. It returns the result of the call.
+func (s *Subcall) Merge(verdicts []Outcome, err error) error {
+	c := s.of
+	c.firm.Store(false)
+	if s.gone || c.gone {
+		return errAbandoned
+	}
+	c.expiries += s.expiries
+	if c.Keep = s.Keep; err != nil && !s.Keep {
+		return err
+	}
+	mayBeShort := c.Ending() || c.lane.slowed.Load() > 0
+	if got := s.answer.Count; err == nil && (got > len(s.Items) || got < len(s.Items) && !mayBeShort) {
+		return LengthFault(len(s.Items), s.answer.Count)
+	}
+	var outcomes []Outcome
+	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
+	for i, v := range verdicts {
+		if !v.Later && v.Fault == nil && !v.Drop {
+			if len(outcomes) == 0 {
+				return err // this item has no outcome, so those after it wait, too
+			}
+			v, outcomes = outcomes[0], outcomes[1:]
+			if v.Later { // its wait has been noted
+				c.Answer.hold(v.Fault)
+				continue
+			}
+		}
+		c.Add(i, v)
+	}
+	return err
 }

@@ -150,17 +150,14 @@ func (c *Process) kill() error {
 	}
 	if c.refused = c.signalGroup(syscall.SIGKILL); c.refused != nil && c.again == nil {
 		c.of.log.Error("a process cannot be killed: that is tried again until it has ended", "error", c.refused)
-		c.startTrying()
+		c.tries = 1
+		defect := func(err error) { c.of.log.Error(err.Error()) }
+		c.again = trap.After(refusedFirst, "killing a process again", defect, c.killAgain)
 	}
 	return c.refused
 }
 
-// startTrying has a kill repeated that was refused.
-func (c *Process) startTrying() {
-	c.tries = 1
-	c.again = trap.After(refusedFirst, "killing a process again", func(err error) { c.of.log.Error(err.Error()) }, c.killAgain)
-}
-
+// killAgain repeats a kill that was refused.
 func (c *Process) killAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,11 +199,8 @@ func (c *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// SignalGroup sends a signal to the child's process group. It may be called at any time.
-func (c *Process) SignalGroup(s syscall.Signal) { _ = c.send(s) }
-
-// send is SignalGroup, and returns why it was refused.
-func (c *Process) send(s syscall.Signal) error {
+// SignalGroup sends a signal to the child's process group. It returns why it was refused. It may be called at any time.
+func (c *Process) SignalGroup(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reaped {
@@ -218,7 +212,7 @@ func (c *Process) send(s syscall.Signal) error {
 // EndSoftly ends the child's process group: TERM first, and KILL, as Kill does, if the child has not gone by the limit. It
 // returns the last signal that it has sent, and an error if that was refused.
 func (c *Process) EndSoftly(gone <-chan struct{}, limit time.Duration) (last syscall.Signal, refused error) {
-	refused = c.send(syscall.SIGTERM)
+	refused = c.SignalGroup(syscall.SIGTERM)
 	select {
 	case <-gone:
 		return syscall.SIGTERM, refused

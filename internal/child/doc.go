@@ -19,17 +19,13 @@
 //
 // What lies where:
 //
-//	child.go          starts processes, signals them, waits for them
-//	group_*.go        process groups
-//	orphans_*.go      what has left them
-//	daemons_*.go      children that may leave daemons
-//	affinity_*.go     CPUs; oom_*.go: kills for want of memory
-//	self_*.go         this program as its own child
-//	pipes.go          standard streams
-//	unpolledpipe_*.go a pipe for bulk data that does not poll
-//	countedpipe_*.go  a pipe whose reader knows what was ever written to it
-//	outbox.go         writes frames to a process that may not read
-//	stderr.go         keeps and logs what a process writes to its standard error
+//	child.go                  starts processes, signals them, waits for them
+//	child_*.go, group_*.go    process groups, CPUs, kills for want of memory
+//	orphans_linux.go          what has left its group; children that may leave daemons
+//	self_unix.go              this program as its own child
+//	pipes.go                  standard streams; writes frames to a process that may not read
+//	pipes_linux.go            a pipe for bulk data that does not poll; one whose reader knows what was ever written to it
+//	stderr.go                 keeps and logs what a process writes to its standard error
 //
 // # Who ends them
 //

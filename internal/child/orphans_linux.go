@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -287,21 +288,13 @@ func (o *orphans) tend() {
 			o.note(p, mark)
 		}
 	}
-	for pid := range o.strangers {
-		if !seen[pid] {
-			delete(o.strangers, pid)
-		}
+	gone := func(pid int, start uint64) bool {
+		p, ok := procs.Read(pid)
+		return !ok || p.Start != start
 	}
-	for pid, h := range o.hidden {
-		if p, ok := procs.Read(pid); !ok || p.Start != h.start {
-			delete(o.hidden, pid)
-		}
-	}
-	for pid, known := range o.known {
-		if p, ok := procs.Read(pid); !ok || p.Start != known.start {
-			delete(o.known, pid)
-		}
-	}
+	maps.DeleteFunc(o.strangers, func(pid, _ int) bool { return !seen[pid] })
+	maps.DeleteFunc(o.hidden, func(pid int, h hiding) bool { return gone(pid, h.start) })
+	maps.DeleteFunc(o.known, func(pid int, of orphan) bool { return gone(pid, of.start) })
 }
 
 // stranger collects a zombie of unknown origin after a while, if it is in no session of ours: this
@@ -313,5 +306,52 @@ func (o *orphans) stranger(p procs.Process) {
 	}
 	if o.strangers[p.PID]++; o.strangers[p.PID] >= strangerRounds {
 		_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // it has ended
+	}
+}
+
+// partLimit is how long what a child has left in its session may take to begin one of its own.
+const partLimit = 5 * time.Second
+
+// daemons has the children that may leave daemons: only what is in their session ends with them. They have no mark, and this process adopts
+// nothing because of them.
+var daemons sessions
+
+type sessions struct{}
+
+func (sessions) newMark() string   { return orphanage.newMark() } // nobody has it: the guard looks at sessions
+func (sessions) enter()            {}
+func (sessions) leave()            {}
+func (sessions) deserted(int) bool { return true } // every child has been waited for
+func (sessions) look(int)          {}
+func (sessions) reaped(child int)  { orphanage.reaped(child) }
+
+func (sessions) start(cmd *exec.Cmd, cpus []int, _ string) error {
+	orphanage.mu.Lock()
+	defer orphanage.mu.Unlock()
+	return orphanage.launch(cmd, cpus, "")
+}
+
+// part waits for what is about to begin a session of its own: setsid(1) in the background may be behind the end of the shell that has started it.
+func (sessions) part(child int) { untilEmpty(child, partLimit, func(procs.Process) {}) }
+
+// end kills what a child has left in its session. The child has ended and has not been reaped, so the session's number is its own.
+func (sessions) end(child int) { untilEmpty(child, orphanLimit, procs.Kill) }
+
+// untilEmpty calls do for the processes of a child's session, again and again until there is none, or until the limit.
+func untilEmpty(child int, limit time.Duration, do func(procs.Process)) {
+	nap := time.Millisecond
+	for deadline := time.Now().Add(limit); ; {
+		empty := true
+		for _, p := range procs.All() {
+			if p.Session == child && p.PID != child && !p.Zombie {
+				empty = false
+				do(p)
+			}
+		}
+		if empty || time.Now().After(deadline) {
+			return
+		}
+		time.Sleep(nap)
+		nap = min(2*nap, 20*time.Millisecond)
 	}
 }

@@ -4,6 +4,7 @@ package child
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,4 +56,12 @@ func TakeStandardStreams() (in, out *os.File, err error) {
 		return nil, nil, os.NewSyscallError("dup", err)
 	}
 	return in, out, nil
+}
+
+// signalGroup sends a signal to the process group that the process leads. One that is gone is not an error.
+func signalGroup(p *os.Process, s syscall.Signal) error {
+	if err := syscall.Kill(-p.Pid, s); err != syscall.ESRCH {
+		return err
+	}
+	return nil
 }

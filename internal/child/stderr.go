@@ -102,10 +102,7 @@ func shorten(v any) any {
 	case string:
 		return text.Cut(v, maxLogLine)
 	}
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		return text.Cut(err.Error(), maxLogLine)
-	}
+	encoded, _ := json.Marshal(v) // which it comes from
 	return text.Cut(string(encoded), maxLogLine)
 }
 

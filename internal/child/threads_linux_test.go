@@ -57,7 +57,7 @@ func TestProcess_WhatThreadsHaveStartedEndsToo(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, syscall.SIGTERM, last)
 		},
-		"its group gets a signal": func(_ *testing.T, p *Process, _ <-chan struct{}) { p.SignalGroup(syscall.SIGINT) },
+		"its group gets a signal": func(_ *testing.T, p *Process, _ <-chan struct{}) { _ = p.SignalGroup(syscall.SIGINT) },
 		"it gets a signal alone":  func(_ *testing.T, p *Process, _ <-chan struct{}) { p.Signal(syscall.SIGQUIT) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,7 +155,7 @@ func (s *stringsOf) next() (name string, value span, ok bool) {
 		return "", value, false
 	}
 	raw := s.data[key.from:key.to]
-	if simple(raw) {
+	if bytes.IndexByte(raw, '\\') < 0 { // no escape
 		return string(raw[1 : len(raw)-1]), value, true
 	}
 	return name, value, json.Unmarshal(raw, &name) == nil
@@ -179,11 +180,6 @@ func (s *stringsOf) string(separator byte) (span, bool) {
 		}
 	}
 	return span{}, false
-}
-
-// simple reports whether a JSON string has no escape.
-func simple(raw []byte) bool {
-	return bytes.IndexByte(raw, '\\') < 0
 }
 
 // columnsOf returns the fields of a struct by their names in JSON, if any of them wants something else than its text.
@@ -290,4 +286,69 @@ func appendTime(dst []byte, s string) ([]byte, bool) {
 
 func appendJSON(dst []byte, s string) ([]byte, bool) {
 	return append(dst, s...), json.Valid([]byte(s))
+}
+
+// field is a field of a struct as encoding/json sees it.
+type field struct {
+	name   string
+	typ    reflect.Type
+	asText bool // it has the option ",string": encoding/json decodes it from a text
+	tagged bool // the tag names it
+	depth  int  // of embedding
+}
+
+// fieldsOf returns the fields of a struct, and of those embedded in it, by the rules of encoding/json: of several with one name the one that
+// is embedded least deep counts, among those the only one that a tag names, and otherwise none.
+func fieldsOf(t reflect.Type) []field {
+	var all []field
+	gather(t, 0, nil, &all)
+	var fields []field
+	for i, f := range all {
+		if dominates(f, i, all) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// gather adds the fields of a struct at a depth. within are the structs that it is embedded in.
+func gather(t reflect.Type, depth int, within []reflect.Type, all *[]field) {
+	if slices.Contains(within, t) {
+		return
+	}
+	within = append(slices.Clip(within), t)
+	for f := range t.Fields() {
+		tag := f.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		embedded := f.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		switch {
+		case tag == "-" || !f.IsExported() && !(f.Anonymous && embedded.Kind() == reflect.Struct):
+			continue
+		case f.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
+			gather(embedded, depth+1, within, all)
+			continue
+		}
+		asText := slices.Contains(strings.Split(options, ","), "string")
+		named := field{name: name, typ: f.Type, asText: asText, tagged: name != "", depth: depth}
+		if name == "" {
+			named.name = f.Name
+		}
+		*all = append(*all, named)
+	}
+}
+
+// dominates reports whether the field at an index is the one of its name that counts.
+func dominates(f field, index int, all []field) bool {
+	for i, o := range all {
+		if i == index || o.name != f.name {
+			continue
+		}
+		if o.depth < f.depth || o.depth == f.depth && (o.tagged || !f.tagged) {
+			return false
+		}
+	}
+	return true
 }

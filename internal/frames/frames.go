@@ -5,7 +5,9 @@ package frames
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -80,12 +82,10 @@ func Type(line []byte) (string, error) {
 	case err != nil:
 		return "", Broken(line, err)
 	case frame.Type == nil:
-		return "", Broken(line, errNoType)
+		return "", Broken(line, errors.New(`it has no "type"`))
 	}
 	return *frame.Type, nil
 }
-
-var errNoType = fmt.Errorf(`it has no "type"`)
 
 // Decode reads the frame that the line holds. The values of results and the items of calls may be
 // parts of the line. If into has lists, they are used again.
@@ -94,7 +94,7 @@ var errNoType = fmt.Errorf(`it has no "type"`)
 func Decode(line []byte, into any) error {
 	switch f := into.(type) {
 	case *wire.ResultsFrame:
-		if parseResults(f, line) {
+		if parseResults(f, line, false) {
 			return nil
 		}
 		*f = wire.ResultsFrame{}
@@ -110,7 +110,7 @@ func Decode(line []byte, into any) error {
 	}
 	if f, ok := into.(*wire.ResultsFrame); ok {
 		*f = wire.ResultsFrame{}
-		if parseLoosely(f, line) {
+		if parseResults(f, line, true) {
 			return nil
 		}
 		*f = wire.ResultsFrame{}
@@ -129,12 +129,11 @@ func Encode(frame any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Append appends the frame as a line with its end. Values must be JSON without '\n'.
-func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
+// AppendResults appends the frame as a line with its end. Values must be JSON without '\n'.
+func AppendResults(f *wire.ResultsFrame, buf []byte) []byte {
 	buf = append(buf, `{"type":"results","id":`...)
 	buf = strconv.AppendInt(buf, f.ID, 10)
 	buf = append(buf, `,"results":[`...)
-	var err error
 	for i := range f.Results {
 		r := &f.Results[i]
 		if i > 0 {
@@ -142,10 +141,7 @@ func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
 		}
 		switch {
 		case r.RetryAfter != nil || r.Error != nil:
-			if buf, err = appendFailure(append(buf, '{'), r.RetryAfter, r.Error); err != nil {
-				return nil, err
-			}
-			buf = append(buf, '}')
+			buf = append(appendFailure(append(buf, '{'), r.RetryAfter, r.Error), '}')
 		case r.Drop:
 			buf = append(buf, `{"drop":true}`...)
 		default:
@@ -157,31 +153,22 @@ func AppendResults(f *wire.ResultsFrame, buf []byte) ([]byte, error) {
 		buf = append(buf, `,"more":true`...)
 	}
 	if f.RetryAfter != nil || f.Error != nil {
-		if buf, err = appendFailure(append(buf, ','), f.RetryAfter, f.Error); err != nil {
-			return nil, err
-		}
+		buf = appendFailure(append(buf, ','), f.RetryAfter, f.Error)
 	}
-	return append(buf, "}\n"...), nil
+	return append(buf, "}\n"...)
 }
 
 // appendFailure appends those of the fields that are not nil.
-func appendFailure(buf []byte, retryAfter *float64, e *job.Error) ([]byte, error) {
+func appendFailure(buf []byte, retryAfter *float64, e *job.Error) []byte {
 	if retryAfter != nil {
 		buf = strconv.AppendFloat(append(buf, `"retry_after":`...), *retryAfter, 'f', -1, 64)
 		if e == nil {
-			return buf, nil
+			return buf
 		}
 		buf = append(buf, ',')
 	}
-	return appendError(buf, e)
-}
-
-func appendError(buf []byte, e *job.Error) ([]byte, error) {
-	text, err := Encode(e)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(buf, `"error":`...), bytes.TrimSuffix(text, []byte("\n"))...), nil
+	text, _ := Encode(e) // it has texts only
+	return append(append(buf, `"error":`...), bytes.TrimSuffix(text, []byte("\n"))...)
 }
 
 // AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the
@@ -216,4 +203,83 @@ func Seconds(s float64) time.Duration {
 		return -1 << 63
 	}
 	return time.Duration(s * float64(time.Second))
+}
+
+// Reader reads frames line by line. One goroutine may read.
+type Reader struct {
+	r     io.Reader
+	limit int
+	buf   []byte
+	start int // of what has not been returned
+	seen  int // bytes from start on that hold no '\n'
+
+	taken int64
+}
+
+const firstBuffer = 64 << 10
+
+// NewReader returns a Reader of frames of at most limit bytes.
+func NewReader(r io.Reader, limit int) *Reader {
+	return &Reader{r: r, limit: limit, buf: make([]byte, 0, firstBuffer)}
+}
+
+// Taken returns how many bytes the lines returned so far have.
+func (r *Reader) Taken() int64 { return r.taken }
+
+// Next returns the next line without its end; it is valid until the call after. Blank lines are
+// left out. At the end it returns io.EOF, and a *BrokenError if the last line has no end.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		if i := bytes.IndexByte(r.buf[r.start+r.seen:], '\n'); i >= 0 {
+			line := r.buf[r.start : r.start+r.seen+i]
+			r.taken += int64(r.seen + i + 1)
+			r.start += r.seen + i + 1
+			r.seen = 0
+			switch {
+			case len(line) > r.limit:
+				return nil, r.tooLong(line)
+			case len(bytes.TrimSpace(line)) == 0:
+				continue
+			}
+			return line, nil
+		}
+		r.seen = len(r.buf) - r.start
+		if r.seen > r.limit {
+			return nil, r.tooLong(r.buf[r.start:])
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *Reader) tooLong(line []byte) error {
+	return fmt.Errorf("a frame of more than %d bytes: %q…", r.limit, Broken(line, nil).Text)
+}
+
+// fill reads more, after what is there.
+func (r *Reader) fill() error {
+	if r.start > 0 && (r.seen == 0 || len(r.buf) == cap(r.buf)) {
+		r.buf = r.buf[:copy(r.buf[:cap(r.buf)], r.buf[r.start:])]
+		r.start = 0
+		if r.seen == 0 && cap(r.buf) > 16*firstBuffer {
+			r.buf = make([]byte, 0, firstBuffer) // after a large one
+		}
+	}
+	if len(r.buf) == cap(r.buf) {
+		grown := make([]byte, len(r.buf), 2*cap(r.buf))
+		copy(grown, r.buf)
+		r.buf = grown
+	}
+	n, err := r.r.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	switch {
+	case n > 0 || err == nil:
+		return nil // the next read returns the error again
+	case err == io.EOF && r.seen > 0:
+		rest := r.buf[r.start:]
+		r.start, r.seen = len(r.buf), 0
+		return Broken(rest, io.ErrUnexpectedEOF)
+	}
+	return err
 }

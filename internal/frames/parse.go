@@ -3,6 +3,7 @@ package frames
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/stint-run/stint/internal/jsonscan"
@@ -14,17 +15,10 @@ import (
 // field of the wrong type, anything invalid) are left to encoding/json: a parse that fails says nothing
 // about the frame, and one that succeeds has read what encoding/json would.
 
-// parse reads a results frame; false: it is left to encoding/json.
-func parseResults(f *wire.ResultsFrame, line []byte) bool {
-	return parseResultsWith(f, parser{b: line})
-}
-
-// parseLoosely reads a results frame which is JSON but for values of its results: it marks these.
-func parseLoosely(f *wire.ResultsFrame, line []byte) bool {
-	return parseResultsWith(f, parser{b: line, loose: true})
-}
-
-func parseResultsWith(f *wire.ResultsFrame, p parser) bool {
+// parseResults reads a results frame; false: it is left to encoding/json. If it is loose, values of results need not be
+// JSON, and are then marked.
+func parseResults(f *wire.ResultsFrame, line []byte, loose bool) bool {
+	p := parser{b: line, loose: loose}
 	*f = wire.ResultsFrame{Results: f.Results[:0]}
 	return p.object(resultsFields, func(name string) bool {
 		switch name {
@@ -43,7 +37,7 @@ func parseResultsWith(f *wire.ResultsFrame, p parser) bool {
 	}) && p.end()
 }
 
-// parse reads a call frame; false: it is left to encoding/json.
+// parseCall reads a call frame; false: it is left to encoding/json.
 func parseCall(f *wire.CallFrame, line []byte) bool {
 	*f = wire.CallFrame{Items: f.Items[:0]}
 	p := parser{b: line}
@@ -112,7 +106,7 @@ func (p *parser) object(known []string, field func(name string) bool) bool {
 		}
 		switch k := find(known, name); {
 		case k < 0:
-			if resembles(known, name) || !p.skip() {
+			if slices.ContainsFunc(known, func(k string) bool { return bytes.EqualFold(name, []byte(k)) }) || !p.skip() {
 				return false
 			}
 		case seen&(1<<k) != 0 || !field(known[k]):
@@ -137,15 +131,6 @@ func find(known []string, name []byte) int {
 		}
 	}
 	return -1
-}
-
-func resembles(known []string, name []byte) bool {
-	for k := range known {
-		if bytes.EqualFold(name, []byte(known[k])) {
-			return true
-		}
-	}
-	return false
 }
 
 // name reads the name of a field, and the colon.

@@ -40,7 +40,7 @@ func TestParse_Usual(t *testing.T) {
 	t.Parallel()
 	for _, line := range usual {
 		var f wire.ResultsFrame
-		require.True(t, parseResults(&f, []byte(line)), line)
+		require.True(t, parseResults(&f, []byte(line), false), line)
 	}
 	for _, line := range []string{
 		`{"type":"call","id":7,"items":[{"id":1},"é \u00e9",null]}`, `{"type":"call","id":7,"item":{"id":1}}`, ` { "items" : [ ] , "type" : 1 } `,
@@ -59,7 +59,7 @@ func FuzzResults(f *testing.F) {
 		wanted := json.Unmarshal(line, &want)
 		got := wire.ResultsFrame{ID: 9, More: true, Error: someError, Results: []wire.ResultFrame{{Drop: true, Error: someError}, {Value: json.RawMessage("9")}}[:1]}
 		parsed := got
-		if parseResults(&parsed, line) {
+		if parseResults(&parsed, line, false) {
 			require.NoError(t, wanted, "%q", line)
 			require.Equal(t, normal(want), normal(parsed), "%q", line)
 			for _, r := range parsed.Results {

@@ -2,6 +2,7 @@ package frames
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -61,11 +62,7 @@ func TestReader_Limit(t *testing.T) {
 		for name, from := range readers("a\n" + most + "\n" + most + "!\nb\n") {
 			got, err := all(NewReader(from, limit))
 			require.Equal(t, []string{"a", most}, got, name)
-			var long *TooLongError
-			require.ErrorAs(t, err, &long, name)
-			require.Equal(t, limit, long.Limit)
-			require.Equal(t, (most + "!")[:min(limit+1, shown)], long.Text)
-			require.ErrorContains(t, err, "a frame of more than ")
+			require.EqualError(t, err, fmt.Sprintf("a frame of more than %d bytes: %q…", limit, (most + "!")[:min(limit+1, shown)]), name)
 		}
 	}
 }
@@ -75,8 +72,7 @@ func TestReader_EndlessFrame(t *testing.T) {
 	t.Parallel()
 	for _, c := range []byte{'x', ' '} {
 		_, err := NewReader(endless(c), 1<<20).Next()
-		var long *TooLongError
-		require.ErrorAs(t, err, &long)
+		require.ErrorContains(t, err, "a frame of more than ")
 	}
 }
 
@@ -142,7 +138,7 @@ func FuzzReader(f *testing.F) {
 		for rest := text; ; {
 			line, more, ended := strings.Cut(rest, "\n")
 			if len(line) > int(limit) {
-				require.ErrorAs(t, err, new(*TooLongError))
+				require.ErrorContains(t, err, "a frame of more than ")
 				break
 			}
 			if !ended {

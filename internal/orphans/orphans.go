@@ -81,8 +81,7 @@ func failActivity(ctx context.Context, c client.Client, namespace string, of *co
 }
 
 func ignoreGone(err error, doing string) error {
-	var gone *serviceerror.NotFound
-	if err == nil || errors.As(err, &gone) {
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", doing, err)

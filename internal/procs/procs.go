@@ -5,6 +5,8 @@ package procs
 
 import (
 	"bytes"
+	"fmt"
+	"hash/fnv"
 	"os"
 	"slices"
 	"strconv"
@@ -17,9 +19,9 @@ import (
 
 // Process describes a process at one moment.
 type Process struct {
-	PID, Parent, Group, Session int
-	Zombie                      bool   // it has ended, and its parent has not collected it
-	Start                       uint64 // when it began, in the kernel's ticks: with PID it names one process
+	PID, Parent, Session int
+	Zombie               bool   // it has ended, and its parent has not collected it
+	Start                uint64 // when it began, in the kernel's ticks: with PID it names one process
 }
 
 // Read returns a process, and false if there is none.
@@ -34,12 +36,11 @@ func Read(pid int) (Process, bool) {
 		return Process{}, false
 	}
 	p := Process{PID: pid, Zombie: fields[0] == "Z" || fields[0] == "X"}
-	var errs [4]error
+	var errs [3]error
 	p.Parent, errs[0] = strconv.Atoi(fields[1])
-	p.Group, errs[1] = strconv.Atoi(fields[2])
-	p.Session, errs[2] = strconv.Atoi(fields[3])
-	p.Start, errs[3] = strconv.ParseUint(fields[19], 10, 64)
-	return p, errs == [4]error{}
+	p.Session, errs[1] = strconv.Atoi(fields[3])
+	p.Start, errs[2] = strconv.ParseUint(fields[19], 10, 64)
+	return p, errs == [3]error{}
 }
 
 // All returns all processes that can be seen.
@@ -214,4 +215,98 @@ func killAll(rounds int, match func(Process) bool) bool {
 		time.Sleep(pause)
 	}
 	return false
+}
+
+// AwaitExit returns when a child of this process has ended. It does not collect it.
+//
+// It waits as one waits for a connection. A goroutine in a system call that blocks keeps one of the processors that Go has for goroutines,
+// for up to 10 ms if nothing else happens: with two processors and two children a whole program stood still so long.
+func AwaitExit(pid int) {
+	pollExit(pid)
+	blockUntilExit(pid) // does not block any more, if it could be polled
+}
+
+func blockUntilExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return // who collects it gets any other error again
+		}
+	}
+}
+
+// pollExit waits if the kernel can poll processes (from 5.10 on).
+func pollExit(pid int) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer func() { _ = f.Close() }() // nothing was written
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Read(func(fd uintptr) bool { // who calls this waits once more
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if err != unix.EINTR {
+				return n > 0 || err != nil
+			}
+		}
+	})
+}
+
+// exiting is the flag of a thread that ends (PF_EXITING of the kernel).
+const exiting = 0x4
+
+// Dying reports whether a process is about to end, because it ends or has been sent KILL. It keeps its files and locks until then,
+// on a busy machine for seconds. It returns false for a process that cannot be seen.
+func Dying(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 7 {
+		return false
+	}
+	flags, _ := strconv.ParseUint(fields[6], 10, 64)
+	if fields[0] == "Z" || fields[0] == "X" || flags&exiting != 0 {
+		return true
+	}
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // empty if it is gone
+	return pendingKill(status)
+}
+
+// pendingKill reports whether KILL is among the pending signals of a /proc/PID/status, of the thread or the process.
+func pendingKill(status []byte) bool {
+	for line := range bytes.Lines(status) {
+		name, mask, _ := strings.Cut(string(line), ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if pending, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64); err == nil && pending&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// whereabouts returns which process table this process is in, and its number and beginning there. The table is "" if that is not known.
+func whereabouts() (table string, pid int, start uint64) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, err2 := os.Readlink("/proc/self/ns/pid")
+	own, ok := Read(os.Getpid())
+	if err != nil || err2 != nil || !ok {
+		return "", 0, 0
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(append(boot, space...))
+	return fmt.Sprintf("%x", sum.Sum64()), own.PID, own.Start
+}
+
+func exists(pid int, start uint64) bool {
+	p, ok := Read(pid)
+	return ok && !p.Zombie && p.Start == start
 }

@@ -12,10 +12,7 @@ import (
 // benchWatchdog returns a watchdog that runs for as long as the benchmark.
 func benchWatchdog(b *testing.B) *Watchdog {
 	b.Helper()
-	w, err := New(Options{MaxTimers: 100_000})
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := New(Options{MaxTimers: 100_000})
 	w.Start()
 	b.Cleanup(w.Stop)
 	return w
@@ -73,10 +70,7 @@ func BenchmarkDo(b *testing.B) {
 func BenchmarkRound_100k(b *testing.B) {
 	for _, clients := range []int{1, 10, 100_000} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
-			w, err := New(Options{MaxTimers: 100_000})
-			if err != nil {
-				b.Fatal(err)
-			}
+			w := New(Options{MaxTimers: 100_000})
 			w.round.Store(int64(w.now())) // as if started: the benchmark has the only rounds
 			w.on.Store(true)
 			for range clients {

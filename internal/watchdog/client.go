@@ -1,18 +1,19 @@
 package watchdog
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Client holds the timers of one worker; make it with [Watchdog.Client], or, in a worker that is a
-// separate process, with [NewRemote]. It is safe for concurrent use. Scopes of
+// Client holds the timers of one worker; make it with [Watchdog.Client]. It is safe for concurrent use. Scopes of
 // different clients are independent.
 type Client struct {
 	watchdog *Watchdog
 	worker   string
 	reaper   Reaper
-	remote   *remote // set if another process holds the timers; nothing below is then used
 
 	// next is when a round has to look at this client, so that rounds need no lock for the others.
 	next atomic.Int64
@@ -34,10 +35,6 @@ type Client struct {
 
 // Clear releases all timers that the client holds.
 func (c *Client) Clear() {
-	if c.remote != nil {
-		c.remote.clear()
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.running) > 0 {
@@ -50,9 +47,6 @@ func (c *Client) Clear() {
 
 // Held is how many timers the client holds, expired ones too.
 func (c *Client) Held() int {
-	if c.remote != nil {
-		return c.remote.count()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.running) + len(c.expired)
@@ -69,10 +63,6 @@ func (c *Client) Condemned() bool {
 // wait for a reaping that is under way, and may be called from it. It is idempotent. A client that
 // is not needed any more must be closed, unless its worker was reaped.
 func (c *Client) Close() {
-	if c.remote != nil {
-		c.remote.close()
-		return
-	}
 	c.end(false)
 }
 
@@ -98,4 +88,44 @@ func (c *Client) plan() {
 	if c.next.Load() != int64(next) {
 		c.next.Store(int64(next))
 	}
+}
+
+// Held is a timer that is held.
+type Held struct {
+	Worker   string        `json:"worker"` // as the client's was named
+	Scope    string        `json:"scope"`
+	After    time.Duration `json:"after"` // nanoseconds
+	Deadline time.Time     `json:"deadline"`
+}
+
+// Timers returns the timers that the client holds, expired ones too, the earliest deadline first.
+func (c *Client) Timers() []Held {
+	now, wall := c.watchdog.now(), time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var held []Held
+	for _, t := range slices.Concat(c.expired, c.running) {
+		held = append(held, Held{Worker: c.worker, Scope: t.scope, After: t.after, Deadline: wall.Add(t.deadline - now)})
+	}
+	sortHeld(held)
+	return held
+}
+
+// Timers returns the timers of all clients, expired ones too, the earliest deadline first.
+func (w *Watchdog) Timers() []Held {
+	w.mu.Lock()
+	clients := slices.Clone(w.clients)
+	w.mu.Unlock()
+	var held []Held
+	for _, c := range clients {
+		held = append(held, c.Timers()...)
+	}
+	sortHeld(held)
+	return held
+}
+
+func sortHeld(held []Held) {
+	slices.SortStableFunc(held, func(a, b Held) int {
+		return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Scope, b.Scope))
+	})
 }

@@ -268,8 +268,7 @@ func TestClient_EqualDeadlines(t *testing.T) {
 // Timers are cheap enough for inner loops: a pair costs no allocation, but for the release function
 // of Expires.
 func TestClient_Allocations(t *testing.T) {
-	w, err := New(Options{})
-	require.NoError(t, err)
+	w := New(Options{})
 	w.Start()
 	defer w.Stop()
 	c := w.Client("w", nil)

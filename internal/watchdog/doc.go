@@ -7,8 +7,8 @@
 // 100 ms. Each worker that can be reaped (a slot's child process, or the goroutine that runs a
 // handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
 // timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
-// The worker's next incarnation gets a new client. A worker that is a separate process may have
-// a client, too, whose timers its parent holds for it ([NewRemote]). A timer with [timers.ReportOnly] only raises an event.
+// The worker's next incarnation gets a new client. In a worker that is a separate process,
+// [NewRemote] makes a guard whose timers its parent holds for it. A timer with [timers.ReportOnly] only raises an event.
 //
 // A round calls no code of other packages: it only finds what has expired. Settling and reaping happen
 // in a goroutine for each condemned worker, and another one reports events, so neither a reaper
@@ -60,10 +60,9 @@ package watchdog
 
 // What lies where:
 //
-//	acquire.go, client.go     acquiring and releasing; the timers of one worker
-//	timer.go, callscope.go    a timer; a call's timer, in a few nanoseconds
-//	watchdog.go, settle.go    rounds: what has expired; what was released in time
-//	away.go                   a watchdog that cannot be relied on
-//	reap.go                   ends what hangs
-//	remote.go                 timers that a parent holds for its child
-//	held.go, event.go         what is shown; options.go
+//	client.go     the timers of one worker, and what is shown of them
+//	timer.go      a timer: how it is acquired and released; a call's timer, in a few nanoseconds
+//	watchdog.go   rounds: what has expired; options; a watchdog that cannot be relied on
+//	reap.go       ends what hangs, unless it was released in time
+//	remote.go     timers that a parent holds for its child
+//	event.go      what is reported

@@ -12,14 +12,10 @@ import (
 // what it takes to end it.
 func ExampleWatchdog() {
 	events := make(chan watchdog.Event, 10)
-	w, err := watchdog.New(watchdog.Options{
+	w := watchdog.New(watchdog.Options{
 		Interval: 10 * time.Millisecond,
 		OnEvent:  func(e watchdog.Event) { events <- e },
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	w.Start()
 
 	ctx, end := context.WithCancelCause(context.Background())

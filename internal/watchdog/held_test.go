@@ -14,8 +14,7 @@ import (
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Options{})
-		require.NoError(t, err)
+		w := New(Options{})
 		w.Start()
 		defer w.Stop()
 		now := time.Now()

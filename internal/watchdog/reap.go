@@ -3,7 +3,6 @@ package watchdog
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"syscall"
@@ -46,8 +45,6 @@ func (e Expiry) Err() error {
 }
 
 const reapLimit = 10 * time.Second
-
-var errGoexit = errors.New("it has ended its goroutine")
 
 // look handles a client with expired timers in a round. Report-only timers end, the others condemn the worker.
 func (c *Client) look(now time.Duration, r *run) {
@@ -137,7 +134,7 @@ func (a *attempt) reap(e Expiry) {
 
 func panicked(doing string, p any) error {
 	if p == nil {
-		return fmt.Errorf("%s: %w", doing, errGoexit)
+		return fmt.Errorf("%s: it has ended its goroutine", doing)
 	}
 	return fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack())
 }
@@ -150,4 +147,53 @@ func (c *Client) emit(kind EventKind, e Expiry, reportOnly bool, err error) {
 
 func (t *timer) expiryAt(c *Client, now time.Duration) Expiry {
 	return Expiry{Worker: c.worker, Scope: t.scope, After: t.after, Overdue: now - t.deadline, Signal: t.signal}
+}
+
+// Settler is implemented by a Reaper whose worker sends its requests from another process.
+type Settler interface {
+	// Settle returns once all requests that the worker had sent when Settle was called have been
+	// applied, so that a release that was sent in time saves the worker, however long it was on
+	// its way. It is called before the worker is reaped. After 1 s ctx is cancelled, and the watchdog does not wait any longer:
+	// a Settle that hangs must not save a worker that hangs. If the last call of Settle has not returned, it is not called again.
+	Settle(ctx context.Context)
+}
+
+const settleLimit = time.Second
+
+// settle waits until what the worker has sent so far is applied.
+func (a *attempt) settle() {
+	c := a.client
+	s, ok := c.reaper.(Settler)
+	if !ok || !c.beginSettling() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.run.ctx, settleLimit)
+	settled := make(chan struct{})
+	a.run.reaping.Go(func() {
+		defer cancel()
+		defer close(settled)
+		returned := false
+		defer func() {
+			c.mu.Lock()
+			c.settling = false
+			c.mu.Unlock()
+			if p := recover(); !returned {
+				c.emit(EventReaperPanicked, Expiry{Worker: c.worker}, false, panicked("settling", p))
+			}
+		}()
+		s.Settle(ctx)
+		returned = true
+	})
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+}
+
+func (c *Client) beginSettling() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := !c.settling
+	c.settling = true
+	return began
 }

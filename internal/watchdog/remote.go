@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stint-run/stint/timers"
@@ -16,54 +13,43 @@ import (
 // Remote hands the requests of a worker that is a separate process to the watchdog of another
 // process. It is safe for concurrent use.
 type Remote interface {
-	// Acquire returns once the timer is held there, or cannot be. ctx bounds the wait.
-	Acquire(ctx context.Context, t RemoteTimer) error
+	// Acquire returns once the timer is held there, under its scope's name, or cannot be. ctx bounds the wait.
+	Acquire(ctx context.Context, after time.Duration, t timers.Timer) error
 	// Release ends the scope's timer there; it need not wait for that.
 	Release(scope string) error
 }
 
-// RemoteTimer is a timer to be held by another process.
-type RemoteTimer struct {
-	Scope      string
-	After      time.Duration
-	Signal     syscall.Signal // 0: the reaper chooses
-	ReportOnly bool
+// NewRemote returns a guard whose timers are held by another process, which ends this one when a timer expires. It
+// waits for the answer, for at most a second; then it fails with an *[timers.AwayError], and the scope is released,
+// since the timer may be held there all the same.
+func NewRemote(worker string, r Remote) timers.Guard {
+	return &remote{worker: worker, to: r, held: map[string]uint64{}}
 }
 
-// NewRemote returns a client whose timers are held by another process, which ends this one when a
-// timer expires. Acquire waits for the answer, for at most a second; then it fails with an
-// *[timers.AwayError], and the scope is released, since the timer may be held there all the same. Held counts the timers that this
-// client knows of, and Condemned is always false.
-func NewRemote(worker string, r Remote) *Client {
-	return &Client{worker: worker, remote: &remote{to: r, held: map[string]uint64{}}}
-}
-
-// remote are the timers of a client as another process holds them.
+// remote are the timers of a worker as another process holds them.
 type remote struct {
-	to Remote
+	worker string
+	to     Remote
 
 	mu       sync.Mutex
 	held     map[string]uint64 // holdings by scope; 0: it is being released
 	holdings uint64
-	closed   bool
 }
 
-// hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its own name.
-func (r *remote) hold(c *Client, after time.Duration, t timers.Timer) (timers.Holding, uint64, error) {
-	h, number, before, err := r.note(c, t)
-	if err != nil {
-		return nil, 0, err
-	}
+// Hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its own name.
+func (r *remote) Hold(after time.Duration, t timers.Timer) (timers.Holding, uint64, error) {
+	h, number, before := r.note(t)
 	ctx, cancel := context.WithTimeout(context.Background(), remoteLimit)
 	defer cancel()
-	err = r.to.Acquire(ctx, RemoteTimer{Scope: h.scope, After: after, Signal: t.Signal, ReportOnly: t.ReportOnly})
+	t.Scope = h.scope
+	err := r.to.Acquire(ctx, after, t)
 	switch {
 	case err == nil:
 		return h, number, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		// The request is on its way, and may be granted after this has returned.
 		r.release(h.scope, number)
-		err = &timers.AwayError{Worker: c.worker, Scope: h.scope, Late: remoteLimit}
+		err = &timers.AwayError{Worker: r.worker, Scope: h.scope, Late: remoteLimit}
 	default:
 		r.restore(h.scope, number, before)
 	}
@@ -80,12 +66,9 @@ type remoteHolding struct {
 func (h *remoteHolding) Release(number uint64) { h.remote.release(h.scope, number) }
 
 // note notes a holding that is about to be requested, and returns the one that it replaces, or 0.
-func (r *remote) note(c *Client, t timers.Timer) (h *remoteHolding, number, before uint64, err error) {
+func (r *remote) note(t timers.Timer) (h *remoteHolding, number, before uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return nil, 0, 0, &timers.ClosedError{Worker: c.worker}
-	}
 	scope := t.Scope
 	before, taken := r.held[scope]
 	for i := 2; !t.Named && taken; i++ {
@@ -94,7 +77,7 @@ func (r *remote) note(c *Client, t timers.Timer) (h *remoteHolding, number, befo
 	}
 	r.holdings++
 	r.held[scope] = r.holdings
-	return &remoteHolding{r, scope}, r.holdings, before, nil
+	return &remoteHolding{r, scope}, r.holdings, before
 }
 
 // restore takes back a holding that was refused: the other process still holds the previous one.
@@ -110,12 +93,11 @@ func (r *remote) restore(scope string, number, before uint64) {
 	}
 }
 
-// release ends the scope's timer; a number other than 0 says of which holding. Until the request
+// release ends the scope's timer, if it is that of the holding still. Until the request
 // is on its way, the scope's name is not given to another: it would end that one's timer.
 func (r *remote) release(scope string, number uint64) {
 	r.mu.Lock()
-	held := r.held[scope]
-	if held == 0 || number != 0 && held != number {
+	if r.held[scope] != number {
 		r.mu.Unlock()
 		return
 	}
@@ -126,34 +108,6 @@ func (r *remote) release(scope string, number uint64) {
 	defer r.mu.Unlock()
 	if r.held[scope] == 0 {
 		delete(r.held, scope)
-	}
-}
-
-func (r *remote) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, held := range r.held {
-		if held != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-func (r *remote) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.clear()
-}
-
-func (r *remote) clear() {
-	r.mu.Lock()
-	scopes := slices.Collect(maps.Keys(r.held))
-	r.mu.Unlock()
-	for _, scope := range scopes {
-		r.release(scope, 0)
 	}
 }
 

@@ -3,7 +3,6 @@ package watchdog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,14 +40,14 @@ func (w *wire) send(request string, apply func() error) <-chan error {
 	return answer
 }
 
-func (w *wire) Acquire(ctx context.Context, t RemoteTimer) error {
+func (w *wire) Acquire(ctx context.Context, after time.Duration, t timers.Timer) error {
 	var options []timers.Option
 	if t.ReportOnly {
 		options = append(options, timers.ReportOnly())
 	}
 	options = append(options, timers.WithSignal(t.Signal))
 	select {
-	case err := <-w.send("acquire "+t.Scope, func() error { return w.to.Acquire(t.Scope, t.After, options...) }):
+	case err := <-w.send("acquire "+t.Scope, func() error { return w.to.Acquire(t.Scope, after, options...) }):
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -64,11 +63,31 @@ func (w *wire) Release(scope string) error {
 }
 
 // overWire returns a client and the one in another process that holds its timers.
-func overWire(t *testing.T, o Options, delay time.Duration) (near *Client, far *wire, r *reaper) {
+func overWire(t *testing.T, o Options, delay time.Duration) (near nearby, far *wire, r *reaper) {
 	t.Helper()
 	r = &reaper{}
 	far = &wire{to: start(t, o).Client("w", r), delay: delay}
-	return NewRemote("w", far), far, r
+	return nearby{NewRemote("w", far).(*remote)}, far, r
+}
+
+// nearby is what another process has of its timers.
+type nearby struct{ *remote }
+
+// Acquire holds a timer of that name.
+func (n nearby) Acquire(scope string, after time.Duration, o ...timers.Option) (release func(), err error) {
+	return timers.Expires(timers.NewContext(context.Background(), n.remote), after, append(o, timers.Named(scope))...)
+}
+
+// Held is how many timers it knows of.
+func (n nearby) Held() (held int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, number := range n.held {
+		if number != 0 {
+			held++
+		}
+	}
+	return held
 }
 
 // T1, T3, T4, T10: timers over a wire are held like others.
@@ -76,13 +95,13 @@ func TestRemote_HoldsTimersElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, r := overWire(t, Options{}, time.Millisecond)
 		ctx := timers.NewContext(t.Context(), near)
-		near.Release("never held")
-		require.Empty(t, far.sent)
-		require.NoError(t, near.Acquire("a", time.Second, timers.WithSignal(syscall.SIGTERM)))
-		require.NoError(t, near.Acquire("b", time.Hour, timers.ReportOnly()))
+		_, err := near.Acquire("a", time.Second, timers.WithSignal(syscall.SIGTERM))
+		require.NoError(t, err)
+		release, err := near.Acquire("b", time.Hour, timers.ReportOnly())
+		require.NoError(t, err)
 		require.Equal(t, 2, near.Held())
 		require.Equal(t, 2, far.to.Held())
-		near.Release("b")
+		release()
 		require.NoError(t, timers.Do(ctx, time.Hour, func(context.Context) error {
 			require.Equal(t, 2, far.to.Held())
 			require.Contains(t, scopes(far.to)[0]+scopes(far.to)[1], "remote_test.go#")
@@ -169,7 +188,8 @@ func TestRemote_Away(t *testing.T) {
 		near, far, r := overWire(t, Options{}, 3*time.Second)
 		began := time.Now()
 		var away *timers.AwayError
-		require.ErrorAs(t, near.Acquire("s", time.Minute), &away)
+		_, err := near.Acquire("s", time.Minute)
+		require.ErrorAs(t, err, &away)
 		require.Equal(t, timers.AwayError{Worker: "w", Scope: "s", Late: remoteLimit}, *away)
 		require.Equal(t, remoteLimit, time.Since(began))
 		require.Zero(t, near.Held())
@@ -185,46 +205,31 @@ func TestRemote_Away(t *testing.T) {
 func TestRemote_Refused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		near, far, _ := overWire(t, Options{MaxTimers: 1}, 0)
-		require.NoError(t, near.Acquire("s", time.Hour))
+		release, err := near.Acquire("s", time.Hour)
+		require.NoError(t, err)
 		var wrong *timers.ScopeError
-		require.ErrorAs(t, near.Acquire("t", time.Hour), &wrong)
-		require.ErrorAs(t, near.Acquire("s", time.Hour, timers.WithSignal(99)), &wrong)
+		refused, err := near.Acquire("t", time.Hour)
+		require.ErrorAs(t, err, &wrong)
+		_, err = near.Acquire("s", time.Hour, timers.WithSignal(99))
+		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, 1, near.Held())
-		near.Release("t")
-		near.Release("s")
+		refused()
+		release()
 		synctest.Wait()
 		require.Zero(t, near.Held())
 		require.Zero(t, far.to.Held())
 		broken := errors.New("broken pipe")
-		near = NewRemote("w", brokenWire{broken})
-		require.ErrorIs(t, near.Acquire("s", time.Hour), broken)
+		near = nearby{NewRemote("w", brokenWire{broken}).(*remote)}
+		_, err = near.Acquire("s", time.Hour)
+		require.ErrorIs(t, err, broken)
 		require.Zero(t, near.Held())
 	})
 }
 
 type brokenWire struct{ err error }
 
-func (w brokenWire) Acquire(context.Context, RemoteTimer) error { return w.err }
-func (w brokenWire) Release(string) error                       { return w.err }
-
-// Clearing and closing give everything back; a closed client takes nothing.
-func TestRemote_ClearAndClose(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		near, far, _ := overWire(t, Options{}, 0)
-		for _, end := range []func(){near.Clear, near.Close, near.Close} {
-			for i := range 3 {
-				_ = near.Acquire(fmt.Sprint(i), time.Hour)
-			}
-			end()
-			synctest.Wait()
-			require.Zero(t, near.Held())
-			require.Zero(t, far.to.Held())
-			require.False(t, near.Condemned())
-		}
-		var closed *timers.ClosedError
-		require.ErrorAs(t, near.Acquire("s", time.Hour), &closed)
-	})
-}
+func (w brokenWire) Acquire(context.Context, time.Duration, timers.Timer) error { return w.err }
+func (w brokenWire) Release(string) error                                       { return w.err }
 
 // T13: many at once, over a wire: no request is lost.
 func TestRemote_ManyAtOnce(t *testing.T) {

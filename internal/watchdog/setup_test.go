@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 const interval = 100 * time.Millisecond
@@ -27,9 +25,7 @@ func start(t *testing.T, o Options) *watch {
 	if o.OnEvent == nil {
 		o.OnEvent = w.note
 	}
-	var err error
-	w.Watchdog, err = New(o)
-	require.NoError(t, err)
+	w.Watchdog = New(o)
 	w.Start()
 	t.Cleanup(w.Stop)
 	return w

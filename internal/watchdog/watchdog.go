@@ -1,11 +1,14 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-run/stint/timers"
 )
 
 // Watchdog looks after the timers of all clients of a process: in rounds, it finds the timers that
@@ -39,13 +42,12 @@ type run struct {
 const stopLimit = 5 * time.Second
 
 // New returns a watchdog that is not running yet.
-func New(o Options) (*Watchdog, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("options of the watchdog: %w", err)
-	}
+func New(o Options) *Watchdog {
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	o.MaxScope = cmp.Or(o.MaxScope, defaultMaxScope)
+	o.MaxTimers = cmp.Or(o.MaxTimers, defaultMaxTimers)
 	// A moment before now, so that no round is at 0.
-	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}, nil
+	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}
 }
 
 // Client returns a client for a worker's timers; when one of them expires, the reaper ends the worker. The name is for events
@@ -170,4 +172,64 @@ func (w *Watchdog) look(r *run) {
 	clear(w.due)
 	w.due = w.due[:0]
 	w.round.Store(int64(now))
+}
+
+// A watchdog whose last round is older than ten intervals, and a second, is late.
+const (
+	lateRounds = 10
+	lateLeast  = time.Second
+)
+
+// Healthy reports whether the watchdog can be relied on: it is running, and its last round is
+// younger than ten intervals, or a second if that is longer.
+func (w *Watchdog) Healthy() bool {
+	_, away := w.away(w.now())
+	return !away
+}
+
+// away reports whether the watchdog cannot be relied on; late is 0 if it is not running.
+func (w *Watchdog) away(now time.Duration) (late time.Duration, away bool) {
+	if !w.on.Load() {
+		return 0, true
+	}
+	late = now - time.Duration(w.round.Load())
+	return late, late >= max(lateRounds*w.options.Interval, lateLeast)
+}
+
+// Options tune a watchdog. The zero value of a field means its default.
+type Options struct {
+	// Interval is the time between rounds, and so how late an expiry may be noticed. Default
+	// 100 ms.
+	Interval time.Duration
+	// OnEvent is called with each event, by one goroutine at a time and in order. It may be slow,
+	// call the watchdog and its clients, and even panic: rounds do not wait for it, only Stop
+	// does, for a limited time. Up to 16,384 events wait for it; more are lost and counted
+	// by [Watchdog.Lost]. Default: none.
+	OnEvent func(Event)
+	// MaxScope is the most bytes of a scope's name. Default 200.
+	MaxScope int
+	// MaxTimers is the most timers that one client holds at once. Default 10,000.
+	MaxTimers int
+}
+
+const (
+	defaultInterval  = 100 * time.Millisecond
+	defaultMaxScope  = 200
+	defaultMaxTimers = 10_000
+)
+
+// maxSignal is the highest signal of any system.
+const maxSignal = 64
+
+// check returns an error if a timer cannot be held.
+func (o Options) check(t timers.Timer) error {
+	switch {
+	case t.Named && t.Scope == "":
+		return &timers.ScopeError{Reason: fmt.Sprintf("the name is empty: use 1 to %d bytes", o.MaxScope)}
+	case t.Named && len(t.Scope) > o.MaxScope:
+		return &timers.ScopeError{Scope: t.Scope, Reason: fmt.Sprintf("the name has %d bytes: use 1 to %d", len(t.Scope), o.MaxScope)}
+	case t.Signal < 0 || t.Signal > maxSignal:
+		return &timers.ScopeError{Scope: t.Scope, Reason: fmt.Sprintf("invalid signal %d: use 1 to %d", int(t.Signal), maxSignal)}
+	}
+	return nil
 }
