@@ -24,7 +24,7 @@ var mayAsk = map[string]string{
 	"jobs/kinds.go":                          "chooses what clients know of a kind",
 	"workflows/job.go":                       "chooses the workflow's part",
 	"workflows/internal/feed/leg.go":         "refuses a leg of a job that is no feed",
-	"workflows/internal/coordinate/check.go": "refuses a slot of a job that is no loop",
+	"workflows/internal/coordinate/run.go":   "refuses a slot of a job that is no loop",
 	"internal/inputs/plan.go":                "a redrive of a feed has no inputs",
 	"local/spec.go":                          "makes the names of inputs absolute",
 	"starter/flags.go":                       "makes the spec",

@@ -55,12 +55,11 @@ func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOpti
 	if err := o.Validate(spec); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
-	var none *ScheduleNotFoundError
 	err := error(&ScheduleNotFoundError{Name: spec.Name})
 	if o.Replace {
 		err = c.putSchedule(ctx, spec, o, c.updateSchedule)
 	}
-	if errors.As(err, &none) {
+	if errors.As(err, new(*ScheduleNotFoundError)) {
 		err = c.putSchedule(ctx, spec, o, c.createSchedule)
 	}
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {

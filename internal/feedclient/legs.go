@@ -104,9 +104,6 @@ var ErrUnserved = errors.New("no worker serves the feed's pool")
 
 // known reports whether an error says that the request has an outcome, so that it need not be repeated.
 func known(err error) bool {
-	var refused *RefusedError
-	var fatal *FatalError
-	var ended *EndedError
-	return err == nil || errors.As(err, &refused) || errors.As(err, &fatal) || errors.As(err, &ended) ||
+	return err == nil || errors.As(err, new(*RefusedError)) || errors.As(err, new(*FatalError)) || errors.As(err, new(*EndedError)) ||
 		errors.Is(err, ErrGone) || errors.Is(err, ErrBarred) || errors.Is(err, ErrCut) || errors.Is(err, ErrNotOpen)
 }

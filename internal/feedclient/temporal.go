@@ -6,14 +6,19 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	updatepb "go.temporal.io/api/update/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // Job is what is known of a feed's job.
@@ -84,8 +89,7 @@ func (t *temporalLegs) Reset(ctx context.Context, leg Leg, id string) (wire.Rese
 
 func (t *temporalLegs) Close(ctx context.Context, id string) error {
 	err := t.update(ctx, client.UpdateWorkflowOptions{WorkflowID: t.name, UpdateID: id, UpdateName: wire.UpdateClose}, nil)
-	var refused *RefusedError
-	if errors.Is(err, ErrGone) || errors.Is(err, ErrCut) || errors.Is(err, ErrBarred) || errors.As(err, &refused) {
+	if errors.Is(err, ErrGone) || errors.Is(err, ErrCut) || errors.Is(err, ErrBarred) || errors.As(err, new(*RefusedError)) {
 		_, ended := t.Open(ctx)
 		if _, ok := errors.AsType[*EndedError](ended); ok {
 			return ended
@@ -141,16 +145,12 @@ func classified(err error) error {
 	if _, ok := errors.AsType[*EndedError](err); ok {
 		return err
 	}
-	var namespace *serviceerror.NamespaceNotFound
-	var gone *serviceerror.NotFound
-	var barred *serviceerror.FailedPrecondition
-	var query *serviceerror.QueryFailed
 	switch {
-	case errors.As(err, &namespace), errors.As(err, &query):
+	case errors.As(err, new(*serviceerror.NamespaceNotFound)), errors.As(err, new(*serviceerror.QueryFailed)):
 		return &FatalError{err}
-	case errors.As(err, &gone):
+	case errors.As(err, new(*serviceerror.NotFound)):
 		return ErrGone
-	case errors.As(err, &barred):
+	case errors.As(err, new(*serviceerror.FailedPrecondition)):
 		return ErrBarred
 	}
 	switch codeOf(err) {
@@ -185,9 +185,8 @@ func (t *temporalLegs) query(ctx context.Context, leg Leg, name string, result a
 		WorkflowID: wire.LegID(t.name, leg.Number), RunID: leg.Run, QueryType: name, Args: args,
 		QueryRejectCondition: enums.QUERY_REJECT_CONDITION_NOT_OPEN,
 	})
-	var unpolled *serviceerror.FailedPrecondition
 	switch {
-	case errors.As(err, &unpolled):
+	case errors.As(err, new(*serviceerror.FailedPrecondition)):
 		return err // no worker has been there lately; one may come
 	case err != nil:
 		return classified(err)
@@ -227,4 +226,37 @@ func (t *temporalLegs) poolName(ctx context.Context) (string, error) {
 	}
 	_, pool, err := t.Job.Open(ctx)
 	return pool, err
+}
+
+// Slim has a worker's connection not send back what a feed has refused: the server does not need it.
+func Slim() grpc.DialOption { return grpc.WithChainUnaryInterceptor(slim) }
+
+// slimFrom is the size from which on a refusal is made smaller, in bytes.
+const slimFrom = 1 << 10
+
+// slim leaves the arguments of refused updates out of what is sent.
+func slim(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if completed, ok := request.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
+		for _, m := range completed.Messages {
+			if body := m.GetBody(); len(body.GetValue()) > slimFrom && body.MessageIs((*updatepb.Rejection)(nil)) {
+				m.Body = slimmed(body)
+			}
+		}
+	}
+	return invoke(ctx, method, request, reply, c, options...)
+}
+
+func slimmed(body *anypb.Any) *anypb.Any {
+	var rejection updatepb.Rejection
+	if body.UnmarshalTo(&rejection) != nil {
+		return body
+	}
+	if input := rejection.GetRejectedRequest().GetInput(); input != nil {
+		input.Args = nil
+	}
+	slim, err := anypb.New(&rejection)
+	if err != nil {
+		return body
+	}
+	return slim
 }

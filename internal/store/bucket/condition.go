@@ -108,8 +108,7 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 
 // refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being written.
 func refused(err error) bool {
-	var api object.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[object.APIError](err); ok {
 		switch api.ErrorCode() {
 		case "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey":
 			return true

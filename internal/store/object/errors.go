@@ -85,9 +85,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 // Doing returns err as an error of doing something: "reading /x". If it is one of a store, it says that itself already,
 // and is returned as it is.
 func Doing(what string, err error) error {
-	var op *OpError
-	var replaced *ReplacedError
-	if err == nil || errors.As(err, &op) || errors.As(err, &replaced) {
+	if err == nil || errors.As(err, new(*OpError)) || errors.As(err, new(*ReplacedError)) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -141,13 +139,10 @@ func Permanent(err error) bool {
 			return true
 		}
 	}
-	var fenced *FencedError
-	var corrupt *CorruptError
-	if errors.As(err, &fenced) || errors.As(err, &corrupt) {
+	if errors.As(err, new(*FencedError)) || errors.As(err, new(*CorruptError)) {
 		return true
 	}
-	var api APIError
-	if errors.As(err, &api) && permanentCodes[api.ErrorCode()] {
+	if api, ok := errors.AsType[APIError](err); ok && permanentCodes[api.ErrorCode()] {
 		return true
 	}
 	return isAny(err, permanentErrnos)

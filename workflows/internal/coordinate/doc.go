@@ -2,19 +2,18 @@
 // takes settings, watches tolerance and rate, reports, salvages, continues as new and concludes. It knows no kind of job: that is its
 // [Work], which finds the next [Assignment] and finishes the output. A leg is reached by its [Handle].
 //
-//	work.go, run.go            what is special to a kind of job; a job from its start to its end
+//	work.go, run.go            what is special to a kind of job; a job from its start to its end, and input that makes no sense
 //	coordinator.go             signals, queries, and the loop that starts whatever can start
-//	planning.go, presence.go   what an earlier run has left, the next assignment; a pool that nobody serves
-//	openlegs.go, window.go     open legs, and how many places of the window each of them gets
-//	stop.go, conclude.go       how a job ends
-//	settings.go, hooks.go, tolerance.go, throttle.go
-//	check.go                   input that makes no sense
+//	planning.go                what an earlier run has left, the next assignment; a pool that nobody serves
+//	openlegs.go, window.go     open legs, how many places of the window each of them gets, and the rate of all
+//	stop.go, conclude.go       settings and stops; how a job ends
+//	hooks.go, tolerance.go
 //
 // # How a job runs
 //
 // An assignment of a file job is a page of at most 600 batches, which Plan finds. The job gives it to a leg, and has
 // the next page planned meanwhile. A leg runs in a child workflow, or, if the first page is small, inside the job; the
-// coordinator uses the same handle for both (pages/leghandles.go). In the leg a dispatcher
+// coordinator uses the same handle for both (pages/pager.go). In the leg a dispatcher
 // (workflows/internal/dispatch) keeps a window of batches in flight. It takes them from a supply, has the leg execute
 // them, and hands accepted results to a recorder; it knows neither pages nor commits nor the kind of job, so another
 // kind of leg has the same dispatcher.
@@ -72,8 +71,8 @@
 //   - Rate. Each batch is given its own rate; those of all in flight add up to the job's, and no more are in flight
 //     than that needs (dispatch/rate.go). If handlers ask to slow down so often that the rate must be the reason
 //     (internal/calls/slowdown.go), the batch ends with a rest: the leg pauses at once, the job (signal slow,
-//     throttle.go) halves the rate for all legs (limits), and it recovers automatically.
-//   - Settings come by an update; invalid ones are refused without a trace (settings.go). They are part of the spec
+//     window.go) halves the rate for all legs (limits), and it recovers automatically.
+//   - Settings come by an update; invalid ones are refused without a trace (stop.go). They are part of the spec
 //     from then on. A smaller window takes places from the latest legs, which dispatch nothing until that many of
 //     their batches have ended.
 //   - Hooks are functions of a worker that a job names; each is one activity on the pool's io queue, with a key that

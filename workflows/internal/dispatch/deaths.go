@@ -2,13 +2,17 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
-	"go.temporal.io/sdk/temporal"
 )
 
 // MaxCause bounds what a suspected task carries of its last loss, in bytes as JSON: a leg that continues as new has
@@ -43,13 +47,13 @@ func (d *Dispatcher) died(t task, err error) {
 	switch {
 	case t.suspicion().Suspected():
 		t.suspicion().Died()
-	case t.Deaths >= d.spec.Attempts:
+	case t.Deaths >= d.Spec.Attempts:
 		d.suspect(&t, err)
 	default:
 		d.retryLater(t)
 		return
 	}
-	if limit := max(d.spec.Attempts, suspicion.VerdictTries); t.Unwritten >= limit {
+	if limit := max(d.Spec.Attempts, suspicion.VerdictTries); t.Unwritten >= limit {
 		// Not even the verdict can be recorded: it is not the item.
 		d.again(t)
 		d.fail(exhausted(t, t.losses(), execute.JobError(err).Message))
@@ -94,4 +98,100 @@ func lastHint(err error) *wire.Hint {
 		return &hint
 	}
 	return nil
+}
+
+// A batch whose workers keep dying probably holds an item that kills them. The leg halves the batch until
+// that item is alone (package suspicion has the arithmetic; activities.ProcessInput.Take has only the first
+// items done).
+//
+// A worker that dies takes other batches with it, and two bad ones at a time could make a third, good one
+// look bad. So a leg has one suspected batch in flight at a time, and the last item that is suspected runs
+// alone, with nothing else of the leg in flight.
+
+// nextReturned takes out the first returned task that may run beside what is in flight. blocked reports
+// that nothing else may start either.
+func (d *Dispatcher) nextReturned() (t task, ok, blocked bool) {
+	suspect, single := false, false // in flight
+	for _, t := range d.flying {
+		suspect = suspect || t.suspicion().Suspected()
+		single = single || t.suspicion().Alone()
+	}
+	if single {
+		return task{}, false, true
+	}
+	now := workflow.Now(d.ctx)
+	var soonest time.Time
+	for i, t := range d.returned {
+		switch {
+		case now.Before(t.After):
+			if soonest.IsZero() || t.After.Before(soonest) {
+				soonest = t.After
+			}
+			continue
+		case d.held(&t), t.suspicion().Suspected() && suspect:
+			continue
+		case t.suspicion().Alone() && len(d.flying) > 0:
+			return task{}, false, true // until it is alone
+		}
+		d.returned = append(d.returned[:i:i], d.returned[i+1:]...)
+		return t, true, false
+	}
+	if !soonest.IsZero() {
+		d.wakeAt(soonest)
+	}
+	return task{}, false, false
+}
+
+// maxReturns is how many executions of a task may expire in a row, without an item that is done, although their workers come back: an
+// item may freeze its worker each time. Each further one is a death.
+const maxReturns = 10
+
+// expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back that is restored.
+type expired struct {
+	activity string
+	before   wire.Suspicion
+}
+
+// receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up because it was away itself, or the
+// connection.
+func (d *Dispatcher) receiveReturns() {
+	ReceiveEach(d.ctx, wire.SignalCameBack, func(back wire.CameBack) {
+		d.silent = slices.DeleteFunc(d.silent, func(s silence) bool { return s.task.activityID() == back.Activity })
+		if slices.ContainsFunc(d.flying, func(t *task) bool { return t.activityID() == back.Activity }) {
+			return // the server still has it
+		}
+		if back.Clock != nil && d.CameBack != nil {
+			d.CameBack(*back.Clock, len(d.flying) > 0)
+		}
+		if t := d.expiredTask(back.Activity); t != nil && t.Returns < maxReturns {
+			d.forgive(t)
+			d.Wake()
+		}
+	})
+}
+
+// expiredTask returns the task whose latest expired execution has the ID; nil if there is none.
+func (d *Dispatcher) expiredTask(activity string) *task {
+	is := func(t *task) bool { return t.expired != nil && t.expired.activity == activity }
+	for i := range d.returned {
+		if is(&d.returned[i]) {
+			return &d.returned[i]
+		}
+	}
+	for _, t := range slices.Concat(d.flying, d.delayed) {
+		if is(t) {
+			return t
+		}
+	}
+	return nil
+}
+
+// forgive takes the latest death of a task back.
+func (d *Dispatcher) forgive(t *task) {
+	if t.suspicion().Suspected() && !suspicion.Of(&t.expired.before).Suspected() {
+		d.sofar.Totals.Isolations--
+	}
+	t.Suspicion, t.expired = t.expired.before, nil
+	t.Returns++
+	d.sofar.Totals.Expiries--
 }

@@ -16,7 +16,6 @@ const ReportsPerStep = 8
 // reporting is what a dispatcher knows of the reports that it has to send.
 type reporting struct {
 	wire.ReportThresholds
-	leg      int
 	left     int   // reports until the step doubles
 	reported int64 // failed items that the job has heard of
 
@@ -37,12 +36,6 @@ func (r *reporting) dueProgress(now time.Time, done, batches int64) bool {
 		r.at = now
 	}
 	return now.Sub(r.at) >= leastReport && done > r.batches && (r.batches == 0 || (done-r.batches)*reportParts >= batches)
-}
-
-func newReporting(c Config) reporting {
-	r := reporting{leg: c.State.Number, reported: c.Sofar.Totals.Failed}
-	r.set(c.State.Limits.Report)
-	return r
 }
 
 func (r *reporting) set(t wire.ReportThresholds) { r.ReportThresholds, r.left = t, ReportsPerStep }
@@ -74,15 +67,15 @@ func CountsOf(o wire.Outcomes) wire.Counts {
 // counts are those that the job hears of, now.
 func (d *Dispatcher) counts() wire.Counts {
 	c := d.ownCounts()
-	c.Leg, c.Sofar = d.report.leg, d.counted()
+	c.Leg, c.Sofar = d.State.Number, d.counted()
 	d.report.at, d.report.batches = c.Sofar.At, c.Sofar.Batches
 	return c
 }
 
 // ownCounts are those that decide whether too many items fail.
 func (d *Dispatcher) ownCounts() wire.Counts {
-	if d.tally != nil {
-		return d.tally()
+	if d.Tally != nil {
+		return d.Tally()
 	}
 	return CountsOf(d.sofar)
 }
@@ -105,9 +98,9 @@ func (d *Dispatcher) hopeless() int64 {
 // reportCounts reports the counts to the job if they matter.
 func (d *Dispatcher) reportCounts() {
 	done := d.sofar.Totals.Batches
-	batches := done + int64(d.waiting()+d.delayed+len(d.flying))
+	batches := done + int64(d.waiting()+len(d.delayed)+len(d.flying))
 	if d.report.due(d.ownCounts()) || d.report.dueProgress(workflow.Now(d.ctx), done, batches) {
-		d.link.Counted(d.counts())
+		d.Link.Counted(d.counts())
 	}
 }
 
@@ -116,7 +109,7 @@ func (d *Dispatcher) answerCounts() {
 	c := d.counts()
 	c.Answer = true
 	d.report.reported = c.Failed
-	d.link.Counted(c)
+	d.Link.Counted(c)
 }
 
 // ReportFinal reports the counts to a job that tolerates only so many failures, before the leg commits: until that has
@@ -125,6 +118,6 @@ func (d *Dispatcher) ReportFinal() {
 	if d.report.Step > 0 {
 		c := d.counts()
 		c.Answer, c.Final = true, true
-		d.link.Counted(c)
+		d.Link.Counted(c)
 	}
 }

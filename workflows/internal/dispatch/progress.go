@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/workflow"
 )
 
 // Sofar are the outcomes of the leg, those of its earlier runs included.
@@ -16,7 +17,7 @@ func (d *Dispatcher) Sofar() wire.Outcomes { return d.sofar }
 // Progress is what the queries and the report show.
 func (d *Dispatcher) Progress() job.Progress {
 	return job.Progress{
-		Totals: d.sofar.Totals, Waiting: d.waiting() + d.delayed, InFlight: len(d.flying),
+		Totals: d.sofar.Totals, Waiting: d.waiting() + len(d.delayed), InFlight: len(d.flying),
 		FirstError: d.sofar.FirstError, LastFailure: d.lastError, Workers: d.sofar.Workers, Oldest: d.oldest(), Outage: d.sofar.Outage,
 		Stages: d.stageReports(),
 	}
@@ -64,7 +65,7 @@ func (d *Dispatcher) oldest() string {
 func (d *Dispatcher) Details() string {
 	t := d.sofar.Totals
 	s := fmt.Sprintf("%s items ok · %s failed · %s batches done · %d in flight · %d waiting",
-		text.Thousands(t.OK), text.Thousands(t.Failed), text.Thousands(t.Batches), len(d.flying), d.waiting()+d.delayed)
+		text.Thousands(t.OK), text.Thousands(t.Failed), text.Thousands(t.Batches), len(d.flying), d.waiting()+len(d.delayed))
 	for _, stage := range d.stageReports() {
 		s += "\n\n" + stage.String()
 	}
@@ -78,4 +79,80 @@ func (d *Dispatcher) Details() string {
 		s += "\n\nLast retry: " + d.lastError
 	}
 	return s
+}
+
+// step is the index of the step of a pipeline that the task is for.
+func (t *task) step() int {
+	if t.From == nil {
+		return 0
+	}
+	return t.From.Step
+}
+
+// look has the gate know what is under way.
+func (d *Dispatcher) look() {
+	if d.Gate == nil {
+		return
+	}
+	d.Gate.Begin(d.window.places, d.rate.limits.Stages)
+	for _, t := range d.flying {
+		d.Gate.Flies(t.step())
+	}
+	for i := range d.returned {
+		d.Gate.Returned(d.returned[i].step())
+	}
+	for _, t := range d.delayed {
+		d.Gate.Returned(t.step())
+	}
+}
+
+// held reports whether a task has to wait for others of its pipeline.
+func (d *Dispatcher) held(t *task) bool { return d.Gate != nil && !d.Gate.Free(t.step()) }
+
+// countStage counts what an execution has done in its stage.
+func (d *Dispatcher) countStage(t task, r wire.ProcessResult) {
+	if t.Stage == "" || r.Carried.Items == r.Entry.Count { // of a gathering step, which belongs to no stage
+		return
+	}
+	i := slices.IndexFunc(d.sofar.Stages, func(s job.StageReport) bool { return s.Stage == t.Stage })
+	if i < 0 {
+		return
+	}
+	d.sofar.Stages = slices.Clone(d.sofar.Stages) // the result of an earlier run has it, too
+	s := &d.sofar.Stages[i]
+	s.Batches++
+	s.Done += r.Entry.Count - r.Carried.Items
+	s.Failed += r.Entry.Failed - r.Carried.Failed
+	s.Busy += r.Totals.Busy
+}
+
+// stageReports are the stages with what waits and runs now.
+func (d *Dispatcher) stageReports() []job.StageReport {
+	all := slices.Clone(d.sofar.Stages)
+	at := map[string]*job.StageReport{}
+	for i := range all {
+		at[all[i].Stage] = &all[i]
+	}
+	add := func(stage string, waiting, flying int) {
+		if s := at[stage]; s != nil {
+			s.Waiting += waiting
+			s.InFlight += flying
+		}
+	}
+	for _, t := range d.flying {
+		add(t.Stage, 0, 1)
+	}
+	for i := range d.returned {
+		add(d.returned[i].Stage, 1, 0)
+	}
+	for _, t := range d.delayed {
+		add(t.Stage, 1, 0)
+	}
+	if d.Queued != nil {
+		queued := d.Queued()
+		for i := range all {
+			all[i].Waiting += queued[all[i].Stage]
+		}
+	}
+	return all
 }

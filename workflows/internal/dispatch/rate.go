@@ -31,14 +31,9 @@ type rateControl struct {
 	limits   wire.LegLimits
 	effort   wire.Speed // of the handler, without waits for its pace
 	began    time.Time
-	done     int64     // items done before began
 	wakes    time.Time // when the pause ends for which a timer runs
 	requests int       // to slow down, that the job has heard of
 	quiet    time.Time // the job does not hear of requests before
-}
-
-func newRateControl(ctx workflow.Context, c Config) rateControl {
-	return rateControl{limits: c.State.Limits, requests: c.State.SlowDowns, began: workflow.Now(ctx), done: c.Sofar.Totals.Done()}
 }
 
 // pacing is the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
@@ -103,7 +98,7 @@ func (d *Dispatcher) slowDown(t task, asked time.Duration) {
 	if until.Sub(r.limits.Slowed.From) < delay/2 {
 		return
 	}
-	observed := wire.Per(d.sofar.Totals.Done()-r.done, now.Sub(r.began))
+	observed := wire.Per(d.sofar.Totals.Done()-d.Config.Sofar.Totals.Done(), now.Sub(r.began))
 	request := wire.SlowDownRequest{Delay: delay, Began: t.started, Observed: observed}
 	if now.Before(r.quiet) {
 		throttle.Of(&r.limits.Slowed).SlowDown(now, t.started, delay, request.OfAll(r.limits.Legs))
@@ -112,7 +107,7 @@ func (d *Dispatcher) slowDown(t task, asked time.Duration) {
 	r.requests++
 	r.quiet = now.Add(time.Duration(r.requests*r.requests) * time.Millisecond)
 	r.limits.Slowed.From = until
-	d.link.SlowDown(request)
+	d.Link.SlowDown(request)
 }
 
 // SetLimits applies new limits.

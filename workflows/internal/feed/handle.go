@@ -81,8 +81,7 @@ func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.
 	for try := 1; ; try++ {
 		child := workflow.ExecuteChildWorkflow(options, wire.WorkflowFeedLeg, in)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-		if !errors.As(err, &taken) || try == startTries || h.c.Ending() {
+		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || h.c.Ending() {
 			return child
 		}
 		workflow.SignalExternalWorkflow(ctx, h.ID(), "", wire.SignalDisowned, nil)

@@ -2,7 +2,7 @@
 // done, how much of the feed's capacity is taken, and which results their clients have not taken yet. It does nothing
 // by itself and asks no clock, so that workflows can use it.
 //
-//   - intake.go: the items; capacity.go: what is accepted and what is refused; reset.go: sessions
+//   - intake.go: the items; capacity.go: what is accepted and what is refused, sessions
 //   - results.go: results, and the clients that want them
 package intake
 
