@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -251,21 +251,18 @@ var (
 
 // encodeItem encodes an item as it travels: compact, and without escapes that JSON does not need.
 func encodeItem[In any](item In, index int) (json.RawMessage, error) {
-	var encoded bytes.Buffer
-	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(item); err != nil {
-		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: err}
-	}
-	raw := bytes.TrimSuffix(encoded.Bytes(), []byte("\n"))
+	raw, err := text.JSON(item)
 	switch {
+	case err != nil:
 	case !utf8.Valid(raw):
-		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: errNotUTF8}
+		err = errNotUTF8
 	case jsonscan.TooDeep(raw):
-		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: errTooDeep}
-	}
-	if len(raw) > MaxPutBytes {
+		err = errTooDeep
+	case len(raw) > MaxPutBytes:
 		return nil, &FeedError{Code: CodeTooLarge, Items: 1, Bytes: int64(len(raw)), MaxItems: MaxPutItems, MaxBytes: MaxPutBytes}
+	}
+	if err != nil {
+		return nil, &FeedError{Code: CodeInvalidItem, Index: index, Err: err}
 	}
 	return raw, nil
 }

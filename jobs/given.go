@@ -19,9 +19,7 @@ import (
 
 // notReady reports whether a query has failed because the workflow cannot answer: it never completed a workflow task, or its last
 // ones have failed. Whether it has ever run is in its history (givenInput.ran).
-func notReady(err error) bool {
-	return errors.As(err, new(*serviceerror.WorkflowNotReady))
-}
+func notReady(err error) bool { return errors.As(err, new(*serviceerror.WorkflowNotReady)) }
 
 // givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
 type givenInput struct {

@@ -119,6 +119,7 @@ func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job
 		return job.Report{}, fmt.Errorf("local options: %w", err)
 	}
 	r := &run{o: o, ctx: ctx, state: o.State}
+	defer r.access.Close()
 	r.begin = r.startOrContinue
 	if o.State == "" {
 		if r.state, err = os.MkdirTemp("", "stint-*"); err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -29,17 +28,15 @@ const printedKey = "PRINTED"
 
 // print prints the results of a completed job that have not been printed while it ran, and notes that they have been.
 func (r *run) print(ctx context.Context, report job.Report) error {
-	var access store.Access
-	defer access.Close()
 	to := &resultsWriter{w: r.o.Results}
-	if _, err := outputs.Results(ctx, &access, report, outputs.Selection{From: r.printed}, to); err != nil {
+	if _, err := outputs.Results(ctx, &r.access, report, outputs.Selection{From: r.printed}, to); err != nil {
 		err = ledger.Plain(to.orOther(err))
 		if r.o.State == "" {
 			return fmt.Errorf("printing the results: %w", err)
 		}
 		return fmt.Errorf("printing the results: %w; they are kept, and the same command prints them (--fresh runs it anew)", err)
 	}
-	dir, err := access.Open(ctx, report.Store)
+	dir, err := r.access.Open(ctx, report.Store)
 	if err == nil {
 		err = dir.Put(ctx, printedKey, []byte(report.Run))
 	}
@@ -55,9 +52,7 @@ func (r *run) isUnprinted(ctx context.Context, report *job.Report) (bool, error)
 	if report == nil || report.State != job.Completed || r.spec.Output != "" {
 		return false, nil
 	}
-	var access store.Access
-	defer access.Close()
-	dir, err := access.Open(ctx, report.Store)
+	dir, err := r.access.Open(ctx, report.Store)
 	if err != nil {
 		return false, err
 	}
@@ -82,9 +77,7 @@ func (r *run) noteUnprinted(ctx context.Context, report *job.Report) {
 	if r.spec.Streams() {
 		text += "; the standard input is not read"
 	}
-	var access store.Access
-	defer access.Close()
-	if err := inputs.Unchanged(ctx, &access, *report); err != nil {
+	if err := inputs.Unchanged(ctx, &r.access, *report); err != nil {
 		text += "; they are those of its inputs as they were, and an input has changed since, or is gone"
 	}
 	r.note(text+" (--fresh runs it anew)", r.spec.Name)
@@ -181,9 +174,7 @@ func forget(ctx context.Context, c sdkclient.Client, namespace string, info *wor
 // removePrinted removes the parts of a run, of which all results have been printed, and those of the runs that it
 // continues: their store is the job's own.
 func (r *run) removePrinted(ctx context.Context, report job.Report) error {
-	var access store.Access
-	defer access.Close()
-	dir, err := access.Open(ctx, report.Store)
+	dir, err := r.access.Open(ctx, report.Store)
 	if err != nil {
 		return err
 	}

@@ -235,11 +235,9 @@ func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error
 	if !slices.Contains(r.spec.Inputs(), "-") || report.State == job.Completed || report.Redrive != nil {
 		return true, nil
 	}
-	var access store.Access
-	defer access.Close()
 	complete := false
 	err := r.throughOutage(ctx, func() (err error) {
-		complete, err = inputs.StdinComplete(ctx, &access, report)
+		complete, err = inputs.StdinComplete(ctx, &r.access, report)
 		return err
 	})
 	return complete, err
@@ -257,9 +255,7 @@ func (r *run) cleared(ctx context.Context, heads []string) (cleared bool, err er
 
 // lacks is cleared, without waiting for a store that cannot be used for now.
 func (r *run) lacks(ctx context.Context, heads []string) (bool, error) {
-	var access store.Access
-	defer access.Close()
-	dir, err := access.Open(ctx, r.spec.WithDefaults().Store)
+	dir, err := r.access.Open(ctx, r.spec.WithDefaults().Store)
 	if err != nil {
 		return false, err
 	}

@@ -43,7 +43,7 @@ func (r *run) complete(spec job.Spec) error {
 		return fmt.Errorf("invalid job: %w", err)
 	}
 	r.spec = usePrivatePools(spec)
-	return r.throughOutage(r.ctx, func() error { return checkInputs(r.ctx, spec.Inputs()) })
+	return r.throughOutage(r.ctx, func() error { return r.checkInputs(spec.Inputs()) })
 }
 
 func (r *run) makeAbsolute(spec *job.Spec) error {
@@ -75,14 +75,12 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 }
 
 // checkInputs refuses missing inputs before anything is started.
-func checkInputs(ctx context.Context, inputs []string) error {
-	var access store.Access
-	defer access.Close()
+func (r *run) checkInputs(inputs []string) error {
 	for _, input := range inputs {
 		if input == "-" {
 			continue
 		}
-		for _, err := range access.Expand(ctx, []string{input}) {
+		for _, err := range r.access.Expand(r.ctx, []string{input}) {
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/stint-run/stint/internal/text"
 )
 
 // item is one item. Its kind lies in it, so that the handlers know what to do.
@@ -92,7 +94,7 @@ func (j job) encode(items []item) []byte {
 		case j.format == "jsonl":
 			line, _ := json.Marshal(map[string]any{"n": i.n, "kind": i.kind, "value": i.value}) // of texts and numbers
 			out.Write(append(line, '\n'))
-			if i.n%17 == 0 {
+			if i.n%17 == 0 && !j.feed {
 				out.WriteString("\n") // is no item
 			}
 		default:
@@ -170,13 +172,11 @@ func answerLine(line string) (answer string, fails bool) {
 	n, _ := strconv.Atoi(fmt.Sprint(object["n"]))
 	object["value"] = fmt.Sprint(object["value"]) + "+"
 	object["group"] = item{n: n}.group()
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(object); err != nil {
+	out, err := text.JSON(object)
+	if err != nil {
 		return "not an answer", false
 	}
-	return strings.TrimSuffix(out.String(), "\n"), object["kind"] == "fail"
+	return string(out), object["kind"] == "fail"
 }
 
 // program is the same as a serve program. It can also drop items, and have them fail once.

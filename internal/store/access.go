@@ -57,11 +57,7 @@ func (a *Access) Open(ctx context.Context, location string) (Dir, error) {
 	}
 	if p.isLocal() {
 		defer stall.Begin(ctx, "opening", location).Close()
-		dir, err := local.OpenDir(location, p.path, admission{a})
-		if err != nil {
-			return nil, err // not a Dir that holds nil
-		}
-		return dir, nil
+		return local.OpenDir(location, p.path, admission{a})
 	}
 	p.key = strings.Trim(p.key, "/")
 	if err := a.admitBucket(p, location, a.Allow); err != nil {
@@ -96,7 +92,12 @@ func Extend(ctx context.Context, d Dir, key string, content []byte, at int) erro
 // Sink reports whether there is a device or a pipe in the place of an object of d: it is written into at the Commit, and can be neither
 // read again nor replaced nor removed. The error says that it cannot be written into, or that something stands there that can be
 // neither replaced nor written into.
-func Sink(d Dir, key string) (bool, error) { return object.Sink(d, key) }
+func Sink(d Dir, key string) (bool, error) {
+	if s, ok := d.(object.Sinker); ok {
+		return s.Sink(key)
+	}
+	return false, nil
+}
 
 // Close closes the buckets that were opened. Everything obtained from the Access is unusable
 // afterwards. It is idempotent.
@@ -160,7 +161,11 @@ func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
 		return Info{}, err
 	}
 	if !p.isLocal() {
-		return a.statBucketInput(ctx, p, url)
+		b, err := a.inputBucket(ctx, p, url)
+		if err != nil {
+			return Info{}, err
+		}
+		return b.Stat(ctx, p.key, path.Base(p.key))
 	}
 	resolved, err := a.admitPath(p.path)
 	if err != nil {
@@ -180,18 +185,15 @@ func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
 	return local.Info(filepath.Base(p.path), info), nil
 }
 
-func (a *Access) statBucketInput(ctx context.Context, p place, url string) (Info, error) {
+// inputBucket returns the bucket that an input lies in, if that may be read.
+func (a *Access) inputBucket(ctx context.Context, p place, url string) (*bucket.Bucket, error) {
 	if err := a.admitBucket(p, url, a.readable()); err != nil {
-		return Info{}, err
+		return nil, err
 	}
 	if p.key == "" {
-		return Info{}, badLocation(url, "it names a bucket, not an object")
+		return nil, badLocation(url, "it names a bucket, not an object")
 	}
-	b, err := a.bucket(ctx, p)
-	if err != nil {
-		return Info{}, err
-	}
-	return b.Stat(ctx, p.key, path.Base(p.key))
+	return a.bucket(ctx, p)
 }
 
 // OpenInput reads the bytes [offset, offset+length) of the input at url, or all from offset on
@@ -205,13 +207,7 @@ func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64
 	if p.isLocal() {
 		return a.openLocalInput(ctx, p.path, offset, length)
 	}
-	if err := a.admitBucket(p, url, a.readable()); err != nil {
-		return nil, err
-	}
-	if p.key == "" {
-		return nil, badLocation(url, "it names a bucket, not an object")
-	}
-	b, err := a.bucket(ctx, p)
+	b, err := a.inputBucket(ctx, p, url)
 	if err != nil {
 		return nil, err
 	}

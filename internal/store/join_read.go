@@ -93,10 +93,6 @@ func (r *reading) fail(ctx context.Context, err error) {
 	}
 }
 
-func (r *reading) wait() { r.group.Wait() }
-
-func (r *reading) recycle(c *chunk) { r.free <- c.buf }
-
 // plan cuts the pieces into chunks. Neither channel can be full: there are no more chunks than
 // buffers.
 func (r *reading) plan(ctx context.Context, pieces iter.Seq2[Piece, error]) {

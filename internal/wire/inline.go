@@ -183,11 +183,9 @@ func (l *ErrorLine) Size() int {
 
 // Encode returns the line with its end.
 func (l *ErrorLine) Encode() ([]byte, error) {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(l); err != nil {
+	line, err := text.JSON(l)
+	if err != nil {
 		return nil, fmt.Errorf("writing an error record: %w", err)
 	}
-	return line.Bytes(), nil
+	return append(line, '\n'), nil
 }

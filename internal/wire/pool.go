@@ -67,9 +67,7 @@ func (s *Speed) Add(items int64, busy time.Duration) {
 }
 
 // Rate returns how many items one slot handles in 1,000 seconds; 0 if nothing is known.
-func (s Speed) Rate() int64 {
-	return s.Items * 1_000_000 / max(1, s.Busy.Milliseconds())
-}
+func (s Speed) Rate() int64 { return s.Items * 1_000_000 / max(1, s.Busy.Milliseconds()) }
 
 // Count returns how many items one slot handles in a time; 0 if nothing is known.
 func (s Speed) Count(d time.Duration) int64 {

@@ -85,7 +85,7 @@ func (d *Dir) replaced(ctx context.Context, key string, want state) error {
 	return &object.ReplacedError{Op: "writing", Where: d.where(key)}
 }
 
-// Removal returns a function that deletes what is at key now: see object.Removal.
+// Removal returns a function that deletes what is at key now: see store.Removal.
 func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) error, error) {
 	want, err := d.unchanged(ctx, key)
 	if err != nil {

@@ -38,7 +38,7 @@ type Dir struct {
 // OpenDir returns the Dir at path, relative to the working directory or absolute; location is its
 // name in messages. It need not exist yet; the first write makes it. Errors: those of admission, and
 // syscall.ENOTDIR if there is a file at path.
-func OpenDir(location, path string, admission Admission) (*Dir, error) {
+func OpenDir(location, path string, admission Admission) (object.Dir, error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
 		return nil, Error("opening", location, err)

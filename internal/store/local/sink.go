@@ -39,7 +39,7 @@ type sinkWriter struct {
 }
 
 // createSink begins to write into the sink at a path.
-func createSink(ctx context.Context, path, where string, at place, o object.WriteOptions) (*sinkWriter, error) {
+func createSink(ctx context.Context, path, where string, at place, o object.WriteOptions) (object.Writer, error) {
 	w := &sinkWriter{ctx: ctx, where: where, path: path, place: at, out: bufio.NewWriterSize(io.Discard, spoolBuffer)}
 	if at.null {
 		return w, nil

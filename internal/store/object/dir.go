@@ -134,7 +134,7 @@ type WriteOptions struct {
 	Scratch string
 	// Unchanged: Commit replaces only the object that is there when the Writer is created, or nothing if there is none,
 	// and fails with *ReplacedError if another one has been written since, or if it has been removed. It has no effect on local files, which
-	// have the lock of Guard, and in a bucket without conditional writes: see Conditional.
+	// have the lock of Guard, and in a bucket without conditional writes: see store.Conditional.
 	Unchanged bool
 }
 
@@ -170,14 +170,6 @@ type Sinker interface {
 	Sink(key string) (bool, error)
 }
 
-// Sink reports whether there is a device or a pipe in the place of an object: see [Sinker].
-func Sink(d Dir, key string) (bool, error) {
-	if s, ok := d.(Sinker); ok {
-		return s.Sink(key)
-	}
-	return false, nil
-}
-
 // CreateWith is d.Create with options, which are only hints: a Dir that takes none ignores them.
 func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer, error) {
 	if c, ok := d.(Creator); ok {
@@ -186,37 +178,9 @@ func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer,
 	return d.Create(ctx, key)
 }
 
-// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local, by its lock,
-// and if the service behind a bucket has conditional writes. The first time for a bucket it writes an object beside key, to find out.
-func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
-	c, ok := d.(interface {
-		Conditional(ctx context.Context, key string) (bool, error)
-	})
-	if !ok {
-		return true, nil
-	}
-	return c.Conditional(ctx, key)
-}
-
-// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes it deletes
-// nothing that is written there later.
-func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
-	if r, ok := d.(interface {
-		Removal(ctx context.Context, key string) (func(context.Context) error, error)
-	}); ok {
-		return r.Removal(ctx, key)
-	}
-	return func(ctx context.Context) error { return d.Delete(ctx, key) }, nil
-}
-
 // Put writes a whole object through d.Create: what Dir.Put does.
 func Put(ctx context.Context, d Dir, key string, data []byte) error {
-	return PutWith(ctx, d, key, data, WriteOptions{})
-}
-
-// PutWith is Put with options.
-func PutWith(ctx context.Context, d Dir, key string, data []byte, o WriteOptions) error {
-	w, err := CreateWith(ctx, d, key, o)
+	w, err := CreateWith(ctx, d, key, WriteOptions{})
 	if err != nil {
 		return err
 	}

@@ -62,9 +62,7 @@ func (c *Coordinator) Fail(err *job.Error) {
 }
 
 // stopsCleanly reports whether an error stops the job without making it fail.
-func (c *Coordinator) stopsCleanly(err *job.Error) bool {
-	return c.Spec().StopsCleanly(err.Type)
-}
+func (c *Coordinator) stopsCleanly(err *job.Error) bool { return c.Spec().StopsCleanly(err.Type) }
 
 // NoteError makes err the job's error, unless the job is ending already: then it is listed. It
 // reports whether it was the first.

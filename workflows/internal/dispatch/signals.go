@@ -44,14 +44,10 @@ func (d *Dispatcher) ListenInside() {
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
-func (d *Dispatcher) receiveGrants() {
-	ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted)
-}
+func (d *Dispatcher) receiveGrants() { ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted) }
 
 // receiveLimits takes what has arrived: the last signal counts.
-func (d *Dispatcher) receiveLimits() {
-	ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits)
-}
+func (d *Dispatcher) receiveLimits() { ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits) }
 
 // DrainSignals takes the signals that have arrived after Run, so that nothing is lost over continue-as-new.
 func (d *Dispatcher) DrainSignals() {

@@ -200,9 +200,7 @@ func RanOut(err error) bool {
 	return false
 }
 
-func IsTimeout(err error) bool {
-	return errors.As(err, new(*temporal.TimeoutError))
-}
+func IsTimeout(err error) bool { return errors.As(err, new(*temporal.TimeoutError)) }
 
 func IsPermanent(err error) bool {
 	for _, kind := range wire.PermanentErrors() {

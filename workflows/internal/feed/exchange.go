@@ -86,9 +86,7 @@ func (l *feedLeg) checkExchange(x wire.Exchange) error {
 }
 
 // barred reports that the feed is stopping although the leg has not taken note of it: the signal was there before the items.
-func (l *feedLeg) barred() bool {
-	return l.bar.Len()+l.halt.Len() > 0
-}
+func (l *feedLeg) barred() bool { return l.bar.Len()+l.halt.Len() > 0 }
 
 // busy reports that the leg cannot take the items, although no other leg takes them yet.
 func (l *feedLeg) busy(x wire.Exchange) bool {

@@ -223,14 +223,10 @@ func (h *feedHandle) send(name string, argument any, undelivered func()) {
 func (h *feedHandle) ID() string { return wire.LegID(h.c.Spec().Name, h.number) }
 
 // Halt is that of [coordinate.Handle].
-func (h *feedHandle) Halt(notice wire.StopNotice) {
-	h.Signal(wire.SignalHalt, notice)
-}
+func (h *feedHandle) Halt(notice wire.StopNotice) { h.Signal(wire.SignalHalt, notice) }
 
 // Limit is that of [coordinate.Handle].
-func (h *feedHandle) Limit(limits wire.LegLimits) {
-	h.Signal(wire.SignalLimits, limits)
-}
+func (h *feedHandle) Limit(limits wire.LegLimits) { h.Signal(wire.SignalLimits, limits) }
 
 // Grant is that of [coordinate.Handle].
 func (h *feedHandle) Grant(places int, returned func()) {

@@ -295,9 +295,7 @@ func (l insideLeg) Limit(limits wire.LegLimits) { l.leg.SetLimits(limits) }
 func (l insideLeg) Grant(places int, _ func()) { l.leg.Grant(places) }
 
 // Counts is that of [coordinate.Handle].
-func (l insideLeg) Counts(wire.Counts) wire.Counts {
-	return dispatch.CountsOf(l.Sofar())
-}
+func (l insideLeg) Counts(wire.Counts) wire.Counts { return dispatch.CountsOf(l.Sofar()) }
 
 // Exact is that of [coordinate.Handle].
 func (l insideLeg) Exact() bool { return true }
@@ -312,9 +310,7 @@ func (l insideLeg) AddTo(r *job.Report) {
 }
 
 // Pending is that of [coordinate.Handle].
-func (l insideLeg) Pending() []any {
-	return []any{l.manifest.Pending()}
-}
+func (l insideLeg) Pending() []any { return []any{l.manifest.Pending()} }
 
 // insideLink reaches the job of the leg inside it.
 type insideLink struct{ *Pager }
