@@ -1,13 +1,15 @@
 package coordinate
 
 import (
-	"fmt"
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"go.temporal.io/sdk/workflow"
+	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
 // Coordinator is one run of a job. It does what every job does: it opens legs and shares the window out to
@@ -78,11 +80,8 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 // Setup has the job answer queries, signals and updates.
 func (c *Coordinator) Setup() error {
 	report := func(executions []string) (wire.Answer, error) { return c.Answer(executions), nil }
-	if err := workflow.SetQueryHandler(c.Ctx, wire.QueryReport, report); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
-	}
-	if err := workflow.SetQueryHandler(c.Ctx, wire.QueryPending, c.Pending); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
+	if err := errors.Join(execute.Answer(c.Ctx, wire.QueryReport, report), execute.Answer(c.Ctx, wire.QueryPending, c.Pending)); err != nil {
+		return err
 	}
 	for _, signal := range []string{job.SignalStop, wire.SignalFail, wire.SignalSlow, wire.SignalCounts, wire.SignalPool, wire.SignalPlaces, wire.SignalKept} {
 		c.Selector.AddReceive(workflow.GetSignalChannel(c.Ctx, signal), func(workflow.ReceiveChannel, bool) { c.ReceiveAll() })

@@ -3,6 +3,7 @@ package execute
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -87,12 +88,17 @@ func LocateOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// LegOptions are those of a leg, which ends with its job.
 func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
+	return legOptions(ctx, spec, number, summary, wire.WorkflowQueue, enums.PARENT_CLOSE_POLICY_TERMINATE)
+}
+
+func legOptions(ctx workflow.Context, spec job.Spec, number int, summary, queue string, atEnd enums.ParentClosePolicy) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          wire.LegID(spec.Name, number),
-		TaskQueue:           wire.WorkflowQueue,
+		TaskQueue:           queue,
 		WorkflowTaskTimeout: workflow.GetInfo(ctx).WorkflowTaskTimeout,
-		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_TERMINATE,
+		ParentClosePolicy:   atEnd,
 		// A leg of an earlier run of the job may have had the number.
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         summary,
@@ -102,14 +108,15 @@ func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string)
 // FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and outlives a run of the
 // job that continues as new: the job's end requests its cancellation.
 func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
-	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            wire.LegID(spec.Name, number),
-		TaskQueue:             wire.PoolQueue(spec.Pool),
-		WorkflowTaskTimeout:   workflow.GetInfo(ctx).WorkflowTaskTimeout,
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:         summary,
-	})
+	return legOptions(ctx, spec, number, summary, wire.PoolQueue(spec.Pool), enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL)
+}
+
+// Answer has the workflow answer a query with what a handler returns.
+func Answer(ctx workflow.Context, query string, handler any) error {
+	if err := workflow.SetQueryHandler(ctx, query, handler); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	return nil
 }
 
 // HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take in all, the

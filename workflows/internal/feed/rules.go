@@ -7,7 +7,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 )
 
@@ -165,15 +164,10 @@ func (w *feedWork) stalled(n wire.StalledNotice) {
 	}
 	w.feed.Stalled, w.feed.StallSeen = n.Since, n.At
 	if n.Feed != nil {
-		w.warn(*n.Feed)
+		workflow.GetLogger(w.C.Ctx).Warn("the feed is stalled: none of its unfinished items has finished for a while",
+			"job", w.C.Spec().Name, "since", n.Feed.StalledSince, "report", *n.Feed)
 	}
 	w.C.WakeUp()
-}
-
-// warn writes to the log of the worker that coordinates how a stalled feed stands.
-func (w *feedWork) warn(f job.FeedReport) {
-	workflow.GetLogger(w.C.Ctx).Warn("the feed is stalled: none of its unfinished items has finished for a while",
-		"job", w.C.Spec().Name, "since", f.StalledSince, "report", f)
 }
 
 // watchStalls reports to the job when nothing finishes for stallAfter although items are unfinished (F10), and when something does

@@ -233,11 +233,11 @@ func (in *Intake) Take(most Limit, now time.Time) (wire.Batch, bool) {
 	return b.Sealed(), true
 }
 
-// ordinals are those of a batch that the leg has given: what others report may name any.
-func (in *Intake) ordinals(b wire.Batch) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
+// of are the items of a batch that are without an outcome, if the leg has given them: what others report may name any.
+func (in *Intake) of(b wire.Batch) iter.Seq[*item] {
+	return func(yield func(*item) bool) {
 		for o := max(b.First, in.first); o < min(b.End(), in.next); o++ {
-			if !yield(o) {
+			if it := in.items[o]; it != nil && !yield(it) {
 				return
 			}
 		}
@@ -247,10 +247,8 @@ func (in *Intake) ordinals(b wire.Batch) iter.Seq[int64] {
 // Data returns the items of a batch. All of them must be without an outcome.
 func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 	var data []json.RawMessage
-	for o := range in.ordinals(b) {
-		if it := in.items[o]; it != nil {
-			data = append(data, it.data)
-		}
+	for it := range in.of(b) {
+		data = append(data, it.data)
 	}
 	return data
 }
@@ -258,10 +256,8 @@ func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 // Size is how many bytes the items of a batch have that are without an outcome.
 func (in *Intake) Size(b wire.Batch) int64 {
 	n := int64(0)
-	for o := range in.ordinals(b) {
-		if it := in.items[o]; it != nil {
-			n += int64(len(it.data))
-		}
+	for it := range in.of(b) {
+		n += int64(len(it.data))
 	}
 	return n
 }

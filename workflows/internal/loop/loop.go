@@ -110,15 +110,7 @@ func (w *loopWork) Open(p coordinate.Assignment) {
 	handle := &pages.ChildLeg{Ctx: c.Ctx, In: known, Child: child, WakeUp: c.WakeUp, Sofar: wire.LegResult{Loop: []job.LoopSlot{slot}}}
 	l := c.Opened(known, p, handle)
 	w.legs[l.Number] = handle
-	c.Selector.AddFuture(child, func(f workflow.Future) {
-		var result wire.LegResult
-		if err := f.Get(c.Ctx, &result); err != nil {
-			c.ReceiveAll() // it may have been the last thing that the leg has said
-			result = handle.Sofar
-			result.Error = execute.JobError(err)
-		}
-		c.LegEnded(l, result)
-	})
+	handle.Await(c, l)
 	if c.Renew {
 		handle.Signal(wire.SignalRetire, nil, func() {})
 	}
@@ -320,15 +312,10 @@ func (l *loopLeg) listenForRetirement(ctx workflow.Context) {
 }
 
 func (l *loopLeg) answerQueries(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, func() (job.Progress, error) { return l.progress(), nil }); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
-	}
+	progress := func() (job.Progress, error) { return l.progress(), nil }
 	// Where the slot stands is in the progress: nothing is left to commit.
 	pending := func(int) ([]wire.CommitInput, error) { return nil, nil }
-	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
-	}
-	return nil
+	return errors.Join(execute.Answer(ctx, wire.QueryProgress, progress), execute.Answer(ctx, wire.QueryPending, pending))
 }
 
 func (l *loopLeg) progress() job.Progress {

@@ -1,11 +1,13 @@
 package pages
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
@@ -75,20 +77,25 @@ func (p *Pager) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate.As
 	if err != nil {
 		return coordinate.Assignment{}, err
 	}
-	found := coordinate.Assignment{
-		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
-		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Bytes: page.Total, Resumed: page.Resumed,
-		Worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
-	}
+	return p.Found(page)
+}
+
+// Found is the assignment of a page that an activity has found, and notes where the next one begins.
+func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	batches, err := wire.DecodePage(page.Page)
 	if err != nil {
 		return coordinate.Assignment{}, err
 	}
+	p.State.Cursor = page.Next
+	found := coordinate.Assignment{
+		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
+		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Bytes: page.Total, Resumed: page.Resumed,
+		Worker:  wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
+		Batches: int64(len(batches)), MostLegs: coordinate.OpenLegs,
+	}
 	for _, b := range batches {
 		found.Items += b.Count
 	}
-	found.Batches, found.MostLegs = int64(len(batches)), coordinate.OpenLegs
-	p.State.Cursor = page.Next
 	return found, nil
 }
 
@@ -155,17 +162,22 @@ func (w *Pager) startChild(p coordinate.Assignment) {
 	first := c.State.Report.Legs == 0
 	in := c.Prepare(c.NextLeg(false), p)
 	in.SpeedAwaited = first && c.AwaitSpeed()
-	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.Ctx, c.Spec(), in.Number, coordinate.LegSummary(in, p)), wire.WorkflowLeg, in)
+	summary := fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
+	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.Ctx, c.Spec(), in.Number, summary), wire.WorkflowLeg, in)
 	handle := &ChildLeg{Ctx: c.Ctx, In: in, Child: child, WakeUp: c.WakeUp, Sofar: wire.LegResult{Manifests: in.Previous, Left: p.Items}}
-	l := c.Opened(in, p, handle)
-	c.Selector.AddFuture(child, func(f workflow.Future) {
+	handle.Await(c, c.Opened(in, p, handle))
+}
+
+// Await has the coordinator take in the end of the leg, which is open there.
+func (l *ChildLeg) Await(c *coordinate.Coordinator, open *coordinate.OpenLeg) {
+	c.Selector.AddFuture(l.Child, func(f workflow.Future) {
 		var result wire.LegResult
 		if err := f.Get(c.Ctx, &result); err != nil {
 			c.ReceiveAll() // it may have been the last thing that the leg has said
-			result = handle.Sofar
+			result = l.Sofar
 			result.Error = execute.JobError(err)
 		}
-		c.LegEnded(l, result)
+		c.LegEnded(open, result)
 	})
 }
 
@@ -263,7 +275,7 @@ func (w *Pager) extendInside(p coordinate.Assignment) bool {
 	if w.Inside == nil || p.Batches == 0 || !w.Inside.page.more || w.Inside.Full() || !p.Last || err != nil || len(batches) > wire.InsideBatches {
 		return false
 	}
-	w.Inside.page.extend(batches)
+	w.Inside.page.batches, w.Inside.page.more = append(w.Inside.page.batches, batches...), false
 	w.Inside.KeepPlaces()
 	open := c.Legs[0] // no other one has been opened
 	open.Batches += len(batches)
