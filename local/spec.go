@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,9 +28,7 @@ func (r *run) complete(spec job.Spec) error {
 	if spec.Pool == "" && len(spec.Stages) == 0 {
 		spec.Pool = spec.Name
 	}
-	if spec.Expiry == 0 {
-		spec.Expiry = DefaultExpiry
-	}
+	spec.Expiry = cmp.Or(spec.Expiry, DefaultExpiry)
 	if err := r.makeAbsolute(&spec); err != nil {
 		return err
 	}
@@ -185,18 +184,9 @@ func setTo(inForce, now job.Spec, set func(job.Settings) error) (job.Spec, error
 
 // changedSettings are those settings of now that are others than before.
 func changedSettings(before, now job.Settings) job.Settings {
-	var changed job.Settings
-	if *before.Window != *now.Window {
-		changed.Window = now.Window
-	}
-	if *before.BatchItems != *now.BatchItems {
-		changed.BatchItems = now.BatchItems
-	}
-	if *before.MaxFailed != *now.MaxFailed {
-		changed.MaxFailed = now.MaxFailed
-	}
-	if *before.Rate != *now.Rate {
-		changed.Rate = now.Rate
+	changed := job.Settings{
+		Window: unlessAs(before.Window, now.Window), BatchItems: unlessAs(before.BatchItems, now.BatchItems),
+		MaxFailed: unlessAs(before.MaxFailed, now.MaxFailed), Rate: unlessAs(before.Rate, now.Rate),
 	}
 	for stage, window := range now.Windows {
 		if old, has := before.Windows[stage]; has && old != window {
@@ -207,6 +197,14 @@ func changedSettings(before, now job.Settings) job.Settings {
 		}
 	}
 	return changed
+}
+
+// unlessAs is a setting, or nil if it is as before.
+func unlessAs[T comparable](before, now *T) *T {
+	if *before == *now {
+		return nil
+	}
+	return now
 }
 
 // changedFields names the fields of two specs that are not the same, as flags and keys of job files do.

@@ -85,8 +85,10 @@ func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Durat
 		return err
 	}
 	s := &streaming{g: g, answer: a, out: newLineAnswer(a), body: newLines(ctx, g.bodyOf(a, r))}
-	s.hand = newHand(limit, func(waited time.Duration) { cancel(&jobs.FeedError{Code: jobs.CodeTimeout, Waited: waited}) })
-	s.hand.count = func() { g.meters.put(1) }
+	s.hand = &hand{
+		limit: limit, free: make(chan struct{}, 1), count: func() { g.meters.put(1) },
+		late: func(waited time.Duration) { cancel(&jobs.FeedError{Code: jobs.CodeTimeout, Waited: waited}) },
+	}
 	defer func() {
 		s.hand.stop()
 		cancel(nil)
@@ -209,10 +211,6 @@ type hand struct {
 	since   time.Time     // the clock runs
 	free    chan struct{} // gets a value when there is room
 	stopped bool
-}
-
-func newHand(limit time.Duration, late func(time.Duration)) *hand {
-	return &hand{limit: limit, late: late, free: make(chan struct{}, 1)}
 }
 
 // items are those of a body, each of which is taken in hand.

@@ -1,6 +1,6 @@
 // Package gateway lets programs in any language use feeds, over HTTP.
 //
-//	gateway.go  what it is made of; routes; the feeds in use; the description of all this
+//	gateway.go  what it is made of; routes; the feeds in use; the description of all this; counts
 //	server.go   listening, its connections, the graceful end
 //	admit.go    who may: Host and Origin, tokens
 //	body.go     reading requests, piece by piece, and those that need no body
@@ -9,7 +9,6 @@
 //	results.go  requests for what has been recorded
 //	answer.go   writing answers
 //	problem.go  errors, as clients see them
-//	meters.go   counts
 package gateway
 
 import (
@@ -17,18 +16,24 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/meters"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -305,9 +310,7 @@ type shared struct {
 	last  time.Time // used
 }
 
-func newFeeds(open func(name string) Feed) *feeds {
-	return &feeds{open: open, known: map[string]*shared{}}
-}
+func newFeeds(open func(name string) Feed) *feeds { return &feeds{open: open, known: map[string]*shared{}} }
 
 // take returns the feed of that name, until done is called.
 func (f *feeds) take(name string) (feed Feed, done func(), err error) {
@@ -369,3 +372,46 @@ func (f *feeds) close() {
 		s.Release()
 	}
 }
+
+// requestMeters counts requests and items.
+type requestMeters struct {
+	requests metric.Int64Counter
+	inFlight metric.Int64UpDownCounter
+	items    metric.Int64Counter
+	results  metric.Int64Counter
+}
+
+// newMeters returns meters, and the handler that serves them to Prometheus.
+func newMeters(log *slog.Logger) (*requestMeters, http.Handler, error) {
+	provider, handler, err := meters.NewPrometheus(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	meter := provider.Meter("stint/gateway")
+	m := &requestMeters{}
+	var errs [4]error
+	m.requests, errs[0] = meter.Int64Counter("stint_gateway_requests", metric.WithDescription("Requests answered, by route and status."))
+	m.inFlight, errs[1] = meter.Int64UpDownCounter("stint_gateway_requests_in_flight", metric.WithDescription("Requests under way."))
+	m.items, errs[2] = meter.Int64Counter("stint_gateway_items_put", metric.WithDescription("Items put that were accepted, and items called."))
+	m.results, errs[3] = meter.Int64Counter("stint_gateway_results", metric.WithDescription("Outcomes of items that clients were given."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, nil, err
+	}
+	m.put(0)
+	m.given(0)
+	return m, handler, nil
+}
+
+func routeLabel(route string) attribute.KeyValue { return attribute.String("route", route) }
+
+func (m *requestMeters) begin(route string) {
+	m.inFlight.Add(context.Background(), 1, metric.WithAttributes(routeLabel(route)))
+}
+
+func (m *requestMeters) end(route string, status int) {
+	m.inFlight.Add(context.Background(), -1, metric.WithAttributes(routeLabel(route)))
+	m.requests.Add(context.Background(), 1, metric.WithAttributes(routeLabel(route), attribute.String("status", strconv.Itoa(status))))
+}
+
+func (m *requestMeters) put(items int64)     { m.items.Add(context.Background(), items) }
+func (m *requestMeters) given(results int64) { m.results.Add(context.Background(), results) }

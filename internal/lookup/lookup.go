@@ -126,9 +126,7 @@ func LastHint(a *workflow.PendingActivityInfo, c converter.DataConverter) (hint 
 	}
 	worker, process := wire.WorkerOf(a.GetLastWorkerIdentity())
 	hint.Worker, hint.Process = cmp.Or(hint.Worker, worker), cmp.Or(hint.Process, process)
-	if hint.PID == 0 {
-		hint.PID = workerPID(hint.Worker)
-	}
+	hint.PID = cmp.Or(hint.PID, workerPID(hint.Worker))
 	return hint, beat
 }
 

@@ -160,9 +160,7 @@ func (a *Access) hintPrefix(ctx context.Context, p place, err error) error {
 }
 
 // hidden reports whether an element of a slash-separated name has a leading dot.
-func hidden(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
-}
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 

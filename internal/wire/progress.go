@@ -34,9 +34,7 @@ func Include(r *job.Report, p job.Progress) {
 		r.Loop.Include(p.Loop...)
 	}
 	r.Stages = AddStages(r.Stages, p.Stages)
-	if r.Oldest == "" {
-		r.Oldest = p.Oldest // of the leg that was started first
-	}
+	r.Oldest = cmp.Or(r.Oldest, p.Oldest) // of the leg that was started first
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}

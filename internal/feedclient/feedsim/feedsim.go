@@ -1,6 +1,7 @@
 package feedsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -132,11 +133,11 @@ type update struct {
 
 // New returns a feed with one open leg.
 func New(o Options) *Feed {
-	set(&o.Capacity, 256)
-	set(&o.CapacityBytes, 4<<20)
-	set(&o.Slots, 2)
-	set(&o.BatchItems, 1)
-	set(&o.Wait, time.Second)
+	o.Capacity = cmp.Or(o.Capacity, 256)
+	o.CapacityBytes = cmp.Or(o.CapacityBytes, 4<<20)
+	o.Slots = cmp.Or(o.Slots, 2)
+	o.BatchItems = cmp.Or(o.BatchItems, 1)
+	o.Wait = cmp.Or(o.Wait, time.Second)
 	if o.Work == nil {
 		o.Work = func(rng *rand.Rand) time.Duration { return time.Duration(rng.IntN(10_000)) * time.Microsecond }
 	}
@@ -150,12 +151,6 @@ func New(o Options) *Feed {
 	}
 	f.addLeg("run")
 	return f
-}
-
-func set[T int | int64 | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 func (f *Feed) addLeg(run string) {
@@ -272,12 +267,7 @@ func (l *leg) close(u *update) {
 	if u.timer != nil {
 		u.timer.Stop()
 	}
-	for i, other := range l.waiting {
-		if other == u {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
-			break
-		}
-	}
+	l.waiting = slices.DeleteFunc(slices.Clone(l.waiting), func(other *update) bool { return other == u })
 	close(u.done)
 }
 

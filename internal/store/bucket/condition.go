@@ -108,13 +108,7 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 
 // refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being written.
 func refused(err error) bool {
-	if api, ok := errors.AsType[object.APIError](err); ok {
-		switch api.ErrorCode() {
-		case "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey":
-			return true
-		}
-	}
-	return errors.Is(err, errReplaced)
+	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey") || errors.Is(err, errReplaced)
 }
 
 // s3Conditions has the service compare ETags.
@@ -197,10 +191,7 @@ func (c *s3Conditions) options(want state) *blob.WriterOptions {
 }
 
 // unknown reports whether an error says that the service does not know what was requested.
-func unknown(err error) bool {
-	var api object.APIError
-	return errors.As(err, &api) && (api.ErrorCode() == "NotImplemented" || api.ErrorCode() == "InvalidArgument")
-}
+func unknown(err error) bool { return hasCode(err, "NotImplemented", "InvalidArgument") }
 
 func (c *s3Conditions) put(o *blob.WriterOptions, want state) {
 	before := o.BeforeWrite

@@ -15,13 +15,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
-// maxErrorText and maxLaterText bound what the report keeps of each text of an error that somebody
-// reports, of the first and of later ones, and maxErrorType what it keeps of the type, in bytes as JSON.
-const (
-	maxErrorText = execute.MaxErrorText
-	maxErrorType = execute.MaxErrorType
-	maxLaterText = 500
-)
+// maxLaterText bounds what the report keeps of each text of a later error, in bytes as JSON. Of the first it keeps more, as execute has it.
+const maxLaterText = 500
 
 // ListedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have been told: a write to
 // the list, at once, delays the stop on a small server by some 5 ms.
@@ -46,7 +41,7 @@ func (c *Coordinator) stop(stop job.Stop) {
 	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
 		grace = d
 	}
-	c.State.Report.Reason = text.Fit(reason, maxErrorText)
+	c.State.Report.Reason = text.Fit(reason, execute.MaxErrorText)
 	c.end(grace, c.State.Report.Reason)
 }
 
@@ -57,7 +52,7 @@ func (c *Coordinator) Fail(err *job.Error) {
 		return
 	}
 	if c.NoteError(*err) {
-		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, maxErrorText))
+		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, execute.MaxErrorText))
 	}
 }
 
@@ -68,8 +63,8 @@ func (c *Coordinator) stopsCleanly(err *job.Error) bool { return c.Spec().StopsC
 // reports whether it was the first.
 func (c *Coordinator) NoteError(err job.Error) bool {
 	r := &c.State.Report
-	err.Type = text.Fit(err.Type, maxErrorType)
-	err.Message, err.Stack = text.Fit(err.Message, maxErrorText), text.Fit(err.Stack, maxErrorText)
+	err.Type = text.Fit(err.Type, execute.MaxErrorType)
+	err.Message, err.Stack = text.Fit(err.Message, execute.MaxErrorText), text.Fit(err.Stack, execute.MaxErrorText)
 	later := job.Error{Type: err.Type, Message: text.Fit(err.Message, maxLaterText)}
 	switch {
 	case r.Error == nil && !c.Ending():

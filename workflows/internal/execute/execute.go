@@ -4,6 +4,7 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -210,12 +211,7 @@ func RanOut(err error) bool {
 func IsTimeout(err error) bool { return errors.As(err, new(*temporal.TimeoutError)) }
 
 func IsPermanent(err error) bool {
-	for _, kind := range wire.PermanentErrors() {
-		if IsType(err, kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(wire.PermanentErrors(), func(kind string) bool { return IsType(err, kind) })
 }
 
 // TaskLoad counts what a workflow task of a leg sends: the items that it accepts, which the server gets once more, the inputs of

@@ -229,9 +229,7 @@ func (h *feedHandle) Halt(notice wire.StopNotice) { h.Signal(wire.SignalHalt, no
 func (h *feedHandle) Limit(limits wire.LegLimits) { h.Signal(wire.SignalLimits, limits) }
 
 // Grant is that of [coordinate.Handle].
-func (h *feedHandle) Grant(places int, returned func()) {
-	h.send(wire.SignalGrant, places, returned)
-}
+func (h *feedHandle) Grant(places int, returned func()) { h.send(wire.SignalGrant, places, returned) }
 
 // Counts is that of [coordinate.Handle].
 func (h *feedHandle) Counts(reported wire.Counts) wire.Counts { return reported }
@@ -240,9 +238,7 @@ func (h *feedHandle) Counts(reported wire.Counts) wire.Counts { return reported 
 func (h *feedHandle) Exact() bool { return false }
 
 // Kept is that of [coordinate.Handle].
-func (h *feedHandle) Kept(r wire.LegResult) {
-	h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted
-}
+func (h *feedHandle) Kept(r wire.LegResult) { h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted }
 
 // AddTo is that of [coordinate.Handle].
 func (h *feedHandle) AddTo(r *job.Report) {

@@ -16,10 +16,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pool"
 )
 
-const (
-	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
-	hurry = 100 * time.Millisecond
-)
+// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
+const hurry = 100 * time.Millisecond
 
 // Pager finds the pages of a source that is read in order.
 type Pager struct {
@@ -202,9 +200,7 @@ func (l *ChildLeg) Halt(notice wire.StopNotice) { l.Signal(wire.SignalHalt, noti
 func (l *ChildLeg) Limit(limits wire.LegLimits) { l.Signal(wire.SignalLimits, limits, func() {}) }
 
 // Grant is that of [coordinate.Handle].
-func (l *ChildLeg) Grant(places int, returned func()) {
-	l.Signal(wire.SignalGrant, places, returned)
-}
+func (l *ChildLeg) Grant(places int, returned func()) { l.Signal(wire.SignalGrant, places, returned) }
 
 // Counts is that of [coordinate.Handle].
 func (l *ChildLeg) Counts(reported wire.Counts) wire.Counts { return reported }
