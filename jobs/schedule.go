@@ -153,7 +153,9 @@ type Scheduled struct {
 // ScheduleNotFoundError reports that there is no schedule of the name, or that it does not start a job.
 type ScheduleNotFoundError struct{ Name string }
 
-func (e *ScheduleNotFoundError) Error() string { return fmt.Sprintf("there is no schedule named %q", e.Name) }
+func (e *ScheduleNotFoundError) Error() string {
+	return fmt.Sprintf("there is no schedule named %q", e.Name)
+}
 
 // Schedules returns the schedules of jobs in the namespace, by name.
 func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {

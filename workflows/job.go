@@ -34,7 +34,9 @@ func Job(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
 }
 
 // Leg runs a page of a job's batches: see package pages.
-func Leg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) { return pages.RunLeg(ctx, in) }
+func Leg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
+	return pages.RunLeg(ctx, in)
+}
 
 // FeedLeg runs a leg of a feed, which takes items from clients: see package feed.
 func FeedLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {

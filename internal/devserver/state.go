@@ -327,7 +327,9 @@ func readVersion(dir string) (version, error) {
 	return v, nil
 }
 
-func writeVersion(dir string) error { return writeJSON(filepath.Join(dir, versionFile), thisVersion(), true) }
+func writeVersion(dir string) error {
+	return writeJSON(filepath.Join(dir, versionFile), thisVersion(), true)
+}
 
 // writeJSON replaces a file as a whole; durable: and has it on disk. The caller
 // holds the directory.

@@ -310,7 +310,9 @@ type shared struct {
 	last  time.Time // used
 }
 
-func newFeeds(open func(name string) Feed) *feeds { return &feeds{open: open, known: map[string]*shared{}} }
+func newFeeds(open func(name string) Feed) *feeds {
+	return &feeds{open: open, known: map[string]*shared{}}
+}
 
 // take returns the feed of that name, until done is called.
 func (f *feeds) take(name string) (feed Feed, done func(), err error) {

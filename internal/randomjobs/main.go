@@ -6,7 +6,8 @@
 //		go run ./internal/randomjobs -seed 4711 -jobs 1
 //
 //	  - job.go: a random job, and its command line
-//	  - items.go: items, as inputs have them; the handlers' answers, and the programs that give them; what a job has to leave
+//	  - items.go: items, as inputs have them; the handlers' answers, and the programs that give them; what a job
+//	    has to leave
 //	  - run.go: running a job through its faults
 //	  - bucket.go: an object store that has outages
 //	  - feed.go: a feed, its clients and its faults

@@ -17,7 +17,9 @@ type Attributes struct {
 }
 
 // Typed returns the search attributes as Temporal takes them.
-func (s Attributes) Typed() temporal.SearchAttributes { return temporal.NewSearchAttributes(s.Updates()...) }
+func (s Attributes) Typed() temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(s.Updates()...)
+}
 
 // Updates returns what sets the search attributes.
 func (s Attributes) Updates() []temporal.SearchAttributeUpdate {

@@ -47,8 +47,8 @@ type reading struct {
 	group  sync.WaitGroup
 }
 
-// startReading begins to read. The caller takes chunks, recycles each, and at the end cancels the
-// context (unless all were taken) and waits.
+// startReading begins to read. The caller takes chunks, gives the buffer of each back, and at the end
+// cancels the context (unless all were taken) and waits for the group.
 func startReading(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) *reading {
 	readers := bucketReaders
 	r := &reading{from: from, size: bucketChunk}

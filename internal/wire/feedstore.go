@@ -42,7 +42,9 @@ type CommitFeedInput struct {
 }
 
 // Empty reports that there is nothing to commit.
-func (in *CommitFeedInput) Empty() bool { return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0 }
+func (in *CommitFeedInput) Empty() bool {
+	return len(in.Entries)+len(in.Discarded)+len(in.Unfinished) == 0
+}
 
 // FeedEntry is one accepted execution of a batch of a feed. If no part has its outcomes, Inline has them.
 type FeedEntry struct {

@@ -61,7 +61,9 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 }
 
 // Put implements object.Dir.
-func (d *Dir) Put(ctx context.Context, key string, data []byte) error { return object.Put(ctx, d, key, data) }
+func (d *Dir) Put(ctx context.Context, key string, data []byte) error {
+	return object.Put(ctx, d, key, data)
+}
 
 // writer writes an object, which becomes visible in the bucket when the writer is closed, unless it
 // was cancelled before.

@@ -57,7 +57,9 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 }
 
 // Put implements object.Dir.
-func (d *Dir) Put(ctx context.Context, key string, data []byte) error { return object.Put(ctx, d, key, data) }
+func (d *Dir) Put(ctx context.Context, key string, data []byte) error {
+	return object.Put(ctx, d, key, data)
+}
 
 // createTemp opens a new file beside path, making missing directories, which it returns.
 func createTemp(path string, perm fs.FileMode, o object.WriteOptions) (f *os.File, made []string, err error) {

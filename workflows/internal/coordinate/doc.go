@@ -3,7 +3,8 @@
 // [Work], which finds the next [Assignment] and finishes the output. A leg is reached by its [Handle].
 //
 //	work.go                    what is special to a kind of job
-//	coordinator.go             a job from its start to its end: signals, queries, and the loop that starts whatever can start; input that makes no sense
+//	coordinator.go             a job from its start to its end: input that makes no sense, signals, queries, and the loop
+//	                           that starts whatever can start
 //	planning.go                what an earlier run has left, the next assignment; a pool that nobody serves
 //	openlegs.go, window.go     open legs, how many places of the window each of them gets, and the rate of all
 //	stop.go, conclude.go       settings and stops; how a job ends

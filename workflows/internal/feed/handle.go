@@ -238,7 +238,9 @@ func (h *feedHandle) Counts(reported wire.Counts) wire.Counts { return reported 
 func (h *feedHandle) Exact() bool { return false }
 
 // Kept is that of [coordinate.Handle].
-func (h *feedHandle) Kept(r wire.LegResult) { h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted }
+func (h *feedHandle) Kept(r wire.LegResult) {
+	h.sofar.Manifests, h.sofar.Accepted = r.Manifests, r.Accepted
+}
 
 // AddTo is that of [coordinate.Handle].
 func (h *feedHandle) AddTo(r *job.Report) {

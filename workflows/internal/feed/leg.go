@@ -189,7 +189,9 @@ func (l *feedLeg) execute(ctx workflow.Context, in wire.ProcessInput) workflow.F
 }
 
 // crowded reports that a leg's history is so large that it takes no more results.
-func crowded(ctx workflow.Context) bool { return workflow.GetInfo(ctx).GetCurrentHistorySize() >= StoreBytes }
+func crowded(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetCurrentHistorySize() >= StoreBytes
+}
 
 // batchEnded is called after every end of an execution.
 func (l *feedLeg) batchEnded() {

@@ -70,7 +70,9 @@ func (in *Intake) shut() *Refused {
 	return nil
 }
 
-func (in *Intake) stopping() *Refused { return in.refused(wire.RefusedStopping, "the feed is stopping") }
+func (in *Intake) stopping() *Refused {
+	return in.refused(wire.RefusedStopping, "the feed is stopping")
+}
 
 // Barred refuses items although the leg has not been told yet that the feed is stopping.
 func (in *Intake) Barred() *Refused {
