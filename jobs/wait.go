@@ -241,7 +241,6 @@ func (r *Run) lastTaskEvent(ctx context.Context, of *common.WorkflowExecution) (
 		switch event.GetEventType() {
 		case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
 			return event, nil
-		default:
 		}
 	}
 	return nil, nil

@@ -55,19 +55,14 @@ func (r *run) crew(h worker.Handler) ([]crewman, error) {
 		inherit(&member.options, r.o.Worker)
 		member.options.Stdin = r.o.Worker.Stdin
 		embedded.Among(&member.options, name)
-		all = append(all, member)
+		at := len(all)
+		if member.pool == r.spec.Pool {
+			at = 0
+		}
+		all = slices.Insert(all, at, member)
 	}
-	slices.SortStableFunc(all, func(a, b crewman) int { return notOwn(a, r.spec) - notOwn(b, r.spec) })
 	r.complement(all)
 	return all, nil
-}
-
-// notOwn is 0 for the worker of the job's own pool, and 1 for another one.
-func notOwn(c crewman, spec job.Spec) int {
-	if c.pool == spec.Pool {
-		return 0
-	}
-	return 1
 }
 
 // complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the standard

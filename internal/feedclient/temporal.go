@@ -107,11 +107,10 @@ func (t *temporalLegs) update(ctx context.Context, o client.UpdateWorkflowOption
 	if err != nil {
 		return classified(err)
 	}
-	err = handle.Get(ctx, result)
-	if err == nil {
-		return nil
+	if err = handle.Get(ctx, result); err != nil {
+		return outcome(err)
 	}
-	return outcome(err)
+	return nil
 }
 
 // typeCut is the type with which the server fails an update that a workflow had accepted when it ended.

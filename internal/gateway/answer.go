@@ -88,20 +88,20 @@ func (a *answer) failPut(err error, accepted *int64) {
 
 // encode returns v as a line of JSON.
 func encode(v any) []byte {
+	return append(object(v), '\n')
+}
+
+func object(v any) []byte {
 	data, err := text.JSON(v)
 	if err != nil {
 		panic(err) // all types of answers can be encoded
 	}
-	return append(data, '\n')
+	return data
 }
 
 // encodeWith returns v, which becomes an object, as a line of JSON, with a result as it was given.
 func encodeWith(v any, result Value) []byte {
-	data, err := text.JSON(v)
-	if err != nil {
-		panic(err) // all types of answers can be encoded
-	}
-	return append(text.JSONField(data, "result", result), '\n')
+	return append(text.JSONField(object(v), "result", result), '\n')
 }
 
 // lineAnswer is an answer of lines, which are sent soon after they are written.

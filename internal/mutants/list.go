@@ -185,14 +185,14 @@ var mutants = []mutant{
 	// pending, last spill
 	{
 		name: "pending: without discarded ranges", file: "workflows/internal/feed/commit.go",
-		old: `all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
+		old: `all[0].Discarded = append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
 		new: `all[0].Discarded = slices.Clone(all[0].Discarded)`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{
 		name: "pending: without what a commit that has failed had discarded", file: "workflows/internal/feed/commit.go",
-		old: `append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
-		new: `slices.Clone(feedRanges(c.leg.intake.Discarded()))`,
+		old: `append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
+		new: `slices.Clone(c.leg.intake.Discarded())`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{

@@ -179,7 +179,7 @@ const (
 // offer runs an activity, by run, until a worker has taken it. Meanwhile the report says that nobody serves
 // the pool. ctx has the activity's options.
 func (c *Coordinator) offer(ctx workflow.Context, run func(workflow.Context) error) error {
-	for patience := firstPatience; ; patience = nextPatience(patience) {
+	for patience := firstPatience; ; patience = min(2*patience, maxPatience) {
 		err := run(workflow.WithScheduleToStartTimeout(ctx, patience))
 		if !notTaken(err) {
 			c.State.Report.Unserved = false
@@ -212,8 +212,6 @@ func (c *Coordinator) lookForPools() {
 		}
 	})
 }
-
-func nextPatience(p time.Duration) time.Duration { return min(2*p, maxPatience) }
 
 // notTaken reports whether no worker has taken an activity in time.
 func notTaken(err error) bool {

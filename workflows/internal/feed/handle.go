@@ -45,7 +45,10 @@ func (w *feedWork) startLeg() {
 	c.State.Heads = nil
 	c.Places -= in.Window
 	if feed.Latest == 0 {
-		in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: w.leaveEarlier()}, Batches: c.State.Batches}
+		feed.Earlier.Freed = w.earlierDone()
+		in.Opening = &wire.FeedOpening{
+			Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: w.earlierLeft()}, Batches: c.State.Batches,
+		}
 	}
 	h := &feedHandle{c: c, work: w, number: in.Number, sofar: wire.LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
 	h.open = &coordinate.OpenLeg{Number: in.Number, Answered: true, Batches: limits.MaxWindow, Places: in.Window, StandsBy: in.Opening == nil, Handle: h}

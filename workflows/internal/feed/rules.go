@@ -80,12 +80,6 @@ func (w *feedWork) earlierDone() int64 {
 
 func (w *feedWork) earlierLeft() int { return int(w.feed.Earlier.Items - w.earlierDone()) }
 
-// leaveEarlier returns how many items of earlier runs the first leg has to count.
-func (w *feedWork) leaveEarlier() int {
-	w.feed.Earlier.Freed = w.earlierDone()
-	return w.earlierLeft()
-}
-
 // progressed has the leg that takes items know of those of earlier runs that are done.
 func (w *feedWork) progressed() {
 	n := w.earlierDone() - w.feed.Earlier.Freed

@@ -123,7 +123,7 @@ func (in *Intake) Reset(session int64, now time.Time) int64 {
 	n := int64(len(in.waiting))
 	in.removed += n
 	if n > 0 {
-		in.discarded = append(in.discarded, Range{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
+		in.discarded = append(in.discarded, wire.FeedRange{First: in.waiting[0].ordinal, Count: n, Session: in.waiting[0].session})
 	}
 	for _, it := range in.waiting {
 		in.finish(it, wire.ItemResult{Discarded: true})
@@ -133,10 +133,10 @@ func (in *Intake) Reset(session int64, now time.Time) int64 {
 }
 
 // Discarded returns the ranges that resets have removed, in order.
-func (in *Intake) Discarded() []Range { return in.discarded }
+func (in *Intake) Discarded() []wire.FeedRange { return in.discarded }
 
 // TakeDiscarded is [Intake.Discarded], without those that it has returned before.
-func (in *Intake) TakeDiscarded() []Range {
+func (in *Intake) TakeDiscarded() []wire.FeedRange {
 	d := in.discarded
 	in.discarded = nil
 	return d

@@ -52,7 +52,7 @@ type Intake struct {
 	known       wire.Freed // by all legs since they were sealed, as far as this one has heard
 
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
-	discarded []Range
+	discarded []wire.FeedRange
 	removed   int64 // items, by resets
 	clients   map[string]*client
 	order     []*client // the same, in the order in which they came
@@ -75,9 +75,6 @@ const (
 	closed              // like sealed, and no other leg takes items
 	ended               // nothing runs any more
 )
-
-// Range is consecutive items of one session.
-type Range struct{ First, Count, Session int64 }
 
 // New returns the books of a leg that stands by.
 func New(l Limits) *Intake {
@@ -313,27 +310,20 @@ func (in *Intake) Backlog() (items int, bytes int64) {
 // Next is the ordinal that the next item gets.
 func (in *Intake) Next() int64 { return in.next }
 
-// Unfinished are consecutive items of one session without an outcome.
-type Unfinished struct {
-	First   int64
-	Items   []json.RawMessage
-	Session int64
-}
-
-// Unfinished returns all items without an outcome, in order.
-func (in *Intake) Unfinished() []Unfinished {
-	var all []Unfinished
+// Unfinished returns all items without an outcome, in order, those together that are consecutive and of one session.
+func (in *Intake) Unfinished() []wire.FeedItems {
+	var all []wire.FeedItems
 	in.oldest()
 	for o := in.low; o < in.next; o++ {
 		it := in.items[o]
 		if it == nil {
 			continue
 		}
-		if n := len(all); n > 0 && all[n-1].First+int64(len(all[n-1].Items)) == o && all[n-1].Session == it.session {
+		if n := len(all); n > 0 && all[n-1].End() == o && all[n-1].Session == it.session {
 			all[n-1].Items = append(all[n-1].Items, it.data)
 			continue
 		}
-		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
+		all = append(all, wire.FeedItems{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
 	}
 	return all
 }
