@@ -17,17 +17,17 @@ var asksForKind = regexp.MustCompile(`\b([sS]pec(\(\))?|s|in\.Spec|c\.Spec\(\))\
 
 // mayAsk are the files that may, and why.
 var mayAsk = map[string]string{
-	"job/source.go":                          "the kinds themselves",
-	"job/spec.go":                            "only a loop may keep nothing, and is given to each of its slots",
-	"job/schedules.go":                       "schedules start jobs of files only",
-	"job/placeholder.go":                     "fills in the names of inputs",
-	"jobs/kinds.go":                          "chooses what clients know of a kind",
-	"workflows/job.go":                       "chooses the workflow's part",
-	"workflows/internal/feed/leg.go":         "refuses a leg of a job that is no feed",
-	"workflows/internal/coordinate/check.go": "refuses a slot of a job that is no loop",
-	"internal/inputs/plan.go":                "a redrive of a feed has no inputs",
-	"local/spec.go":                          "makes the names of inputs absolute",
-	"starter/flags.go":                       "makes the spec",
+	"job/source.go":                  "the kinds themselves",
+	"job/spec.go":                    "only a loop may keep nothing, and is given to each of its slots",
+	"job/schedules.go":               "schedules start jobs of files only",
+	"job/placeholder.go":             "fills in the names of inputs",
+	"jobs/kinds.go":                  "chooses what clients know of a kind",
+	"workflows/job.go":               "chooses the workflow's part",
+	"workflows/internal/feed/leg.go": "refuses a leg of a job that is no feed",
+	"workflows/internal/coordinate/coordinator.go": "refuses a slot of a job that is no loop",
+	"internal/inputs/plan.go":                      "a redrive of a feed has no inputs",
+	"local/spec.go":                                "makes the names of inputs absolute",
+	"starter/flags.go":                             "makes the spec",
 }
 
 // TestKinds_AreChosenOnce: what only one kind of job does is behind an interface, or in a table; elsewhere nobody asks for the kind.

@@ -104,9 +104,7 @@ func (e *ExistsError) Error() string {
 // NotFoundError reports that there is no job of the name.
 type NotFoundError struct{ Name string }
 
-func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no job named %q", e.Name)
-}
+func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no job named %q", e.Name) }
 
 // Start starts a job. It returns once the server has recorded the start. The options may be nil. Errors: *ExistsError if
 // the name exists, and those of [job.Spec.Validate].

@@ -107,8 +107,7 @@ func (g *glance) askLegs(ctx context.Context, legs, named []string) error {
 	var mu sync.Mutex
 	return eachOf(legs, func(leg string) error {
 		p, err := ask[job.Progress](ctx, g.run, leg, wire.QueryProgress, named)
-		var none *serviceerror.NotFound
-		gone := errors.As(err, &none) // it has not been started yet
+		gone := errors.As(err, new(*serviceerror.NotFound)) // it has not been started yet
 		if err != nil && !gone {
 			return fmt.Errorf("asking %s for its progress: %w", leg, err)
 		}

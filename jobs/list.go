@@ -90,12 +90,12 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	l := Listed{
 		Name:    info.GetExecution().GetWorkflowId(),
 		Run:     cmp.Or(info.GetFirstRunId(), info.GetExecution().GetRunId()),
-		Pool:    c.memoString(info.GetMemo(), wire.MemoPool),
-		Output:  c.memoString(info.GetMemo(), wire.MemoOutput),
+		Pool:    memoValue[string](c, info.GetMemo(), wire.MemoPool),
+		Output:  memoValue[string](c, info.GetMemo(), wire.MemoOutput),
 		Pools:   memoValue[[]string](c, info.GetMemo(), wire.MemoPools),
-		Source:  c.memoString(info.GetMemo(), wire.MemoSource),
-		Format:  c.memoString(info.GetMemo(), wire.MemoFormat),
-		State:   job.State(c.memoString(info.GetMemo(), wire.MemoState)),
+		Source:  memoValue[string](c, info.GetMemo(), wire.MemoSource),
+		Format:  memoValue[string](c, info.GetMemo(), wire.MemoFormat),
+		State:   job.State(memoValue[string](c, info.GetMemo(), wire.MemoState)),
 		Started: info.GetStartTime().AsTime(),
 	}
 	if at := memoValue[job.Milestone](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
@@ -150,10 +150,6 @@ func searching(c client.Client, namespace string) func(context.Context) bool {
 		})
 		return has
 	}
-}
-
-func (c *Client) memoString(memo *common.Memo, field string) string {
-	return memoValue[string](c, memo, field)
 }
 
 // memoValue reads a field of a memo. It returns the zero value if the field is missing, has another

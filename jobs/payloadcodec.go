@@ -3,6 +3,7 @@ package jobs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -93,9 +94,7 @@ func (c *Codec) add(line string) error {
 	if c.keys[id], err = cipher.NewGCM(block); err != nil {
 		return err
 	}
-	if c.first == "" {
-		c.first = id
-	}
+	c.first = cmp.Or(c.first, id)
 	return nil
 }
 

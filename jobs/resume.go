@@ -154,8 +154,7 @@ func (c *Client) startNext(ctx context.Context, spec job.Spec, o StartOptions) (
 func (c *Client) endLegs(ctx context.Context, legs []string) error {
 	for _, id := range legs {
 		err := c.temporal.TerminateWorkflow(ctx, id, "", "its job has ended")
-		var gone *serviceerror.NotFound
-		if err != nil && !errors.As(err, &gone) {
+		if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 			return fmt.Errorf("ending %s: %w", id, err)
 		}
 	}

@@ -55,12 +55,11 @@ func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOpti
 	if err := o.Validate(spec); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
-	var none *ScheduleNotFoundError
 	err := error(&ScheduleNotFoundError{Name: spec.Name})
 	if o.Replace {
 		err = c.putSchedule(ctx, spec, o, c.updateSchedule)
 	}
-	if errors.As(err, &none) {
+	if errors.As(err, new(*ScheduleNotFoundError)) {
 		err = c.putSchedule(ctx, spec, o, c.createSchedule)
 	}
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
@@ -194,7 +193,8 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 	}
 	memo := actionMemo(desc)
 	s := Scheduled{
-		Name: name, Cron: memoValue[[]string](c, memo, wire.MemoCron), Pool: c.memoString(memo, wire.MemoPool), Output: c.memoString(memo, wire.MemoOutput),
+		Name: name, Cron: memoValue[[]string](c, memo, wire.MemoCron),
+		Pool: memoValue[string](c, memo, wire.MemoPool), Output: memoValue[string](c, memo, wire.MemoOutput),
 		TimeZone: cmp.Or(desc.Schedule.Spec.TimeZoneName, "UTC"), Overlap: overlapOf(desc.Schedule.Policy.Overlap),
 		Paused: desc.Schedule.State.Paused, Note: desc.Schedule.State.Note,
 		Runs: desc.Info.NumActions, Skipped: desc.Info.NumActionsSkippedOverlap, Missed: desc.Info.NumActionsMissedCatchupWindow,
@@ -244,30 +244,20 @@ func (c *Client) lastRun(ctx context.Context, action client.ScheduleActionResult
 // Unschedule deletes a schedule. Runs that it has started continue, and stay listed. An unknown name is
 // *ScheduleNotFoundError.
 func (c *Client) Unschedule(ctx context.Context, name string) error {
-	handle, _, err := c.schedule(ctx, name)
-	if err != nil {
-		return err
-	}
-	return scheduleError(name, "deleting", handle.Delete(ctx))
+	return c.act(ctx, name, "deleting", func(h client.ScheduleHandle) error { return h.Delete(ctx) })
 }
 
 // PauseSchedule stops starting runs until [Client.ResumeSchedule]; note says why, for people. An
 // unknown name is *ScheduleNotFoundError, here and in the methods below.
 func (c *Client) PauseSchedule(ctx context.Context, name, note string) error {
-	handle, _, err := c.schedule(ctx, name)
-	if err != nil {
-		return err
-	}
-	return scheduleError(name, "pausing", handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
+	why := client.SchedulePauseOptions{Note: note}
+	return c.act(ctx, name, "pausing", func(h client.ScheduleHandle) error { return h.Pause(ctx, why) })
 }
 
 // ResumeSchedule lets a paused schedule start runs again. Ticks that have passed stay missed.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	handle, _, err := c.schedule(ctx, name)
-	if err != nil {
-		return err
-	}
-	return scheduleError(name, "resuming", handle.Unpause(ctx, client.ScheduleUnpauseOptions{}))
+	var none client.ScheduleUnpauseOptions
+	return c.act(ctx, name, "resuming", func(h client.ScheduleHandle) error { return h.Unpause(ctx, none) })
 }
 
 // StillRunningError reports that a schedule's run has not ended, and that its overlap policy allows no
@@ -303,6 +293,15 @@ func (c *Client) schedule(ctx context.Context, name string) (client.ScheduleHand
 		return nil, nil, &ScheduleNotFoundError{Name: name} // of another kind of workflow
 	}
 	return handle, desc, nil
+}
+
+// act does something with a schedule. doing says what, for the error.
+func (c *Client) act(ctx context.Context, name, doing string, do func(client.ScheduleHandle) error) error {
+	handle, _, err := c.schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	return scheduleError(name, doing, do(handle))
 }
 
 func scheduleError(name, doing string, err error) error {

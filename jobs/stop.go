@@ -7,9 +7,12 @@ import (
 	"math"
 	"sync"
 
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/api/serviceerror"
 )
 
 // StopAll requests a coordinated stop of every running job of a pool, the job's or that of a stage, or of all pools if the name
@@ -172,4 +175,31 @@ func (r *Run) ended(ctx context.Context, reported *job.Error) error {
 		return err
 	}
 	return &EndedError{Name: r.name, State: r.client.listed(info).State, Reported: reported}
+}
+
+// Set changes settings of the running job and returns all settings that are then in force. They take
+// effect within a workflow task; batches that already run keep their size and rate. A job that has
+// ended returns *EndedError, and a stopping job refuses. A worker must answer; Set waits for one until
+// ctx ends.
+func (r *Run) Set(ctx context.Context, s job.Settings) (job.Settings, error) {
+	handle, err := r.client.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: r.name, UpdateName: wire.UpdateSet, Args: []any{s}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	var now job.Settings
+	if err == nil {
+		err = handle.Get(ctx, &now)
+	}
+	var refused *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return now, nil
+	case errors.As(err, new(*serviceerror.NotFound)):
+		return job.Settings{}, r.ended(ctx, nil)
+	case errors.As(err, &refused):
+		return job.Settings{}, fmt.Errorf("job %s: %s", r.name, refused.Message())
+	}
+	if Unanswered(err) || notReady(err) {
+		err = &UnansweredError{Name: r.name, Err: err}
+	}
+	return job.Settings{}, fmt.Errorf("changing the settings of job %s: %w", r.name, err)
 }

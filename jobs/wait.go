@@ -47,8 +47,7 @@ func (e *FailedError) Unwrap() error {
 }
 
 func reportOfError(name string, err error) (job.Report, error) {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) && app.HasDetails() {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.HasDetails() {
 		var report job.Report
 		if detailsErr := app.Details(&report); detailsErr == nil && report.Job != "" {
 			return report, &FailedError{Report: report}
@@ -132,9 +131,9 @@ func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress 
 // Unanswered reports whether an error says that nobody answered in time: no worker is there, or it is
 // still starting.
 func Unanswered(err error) bool {
-	var late *serviceerror.DeadlineExceeded       // the server's patience may end a little before the caller's
-	var unpolled *serviceerror.FailedPrecondition // no worker has polled lately
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &unpolled)
+	return errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, new(*serviceerror.DeadlineExceeded)) || // the server's patience may end a little before the caller's
+		errors.As(err, new(*serviceerror.FailedPrecondition)) // no worker has polled lately
 }
 
 // UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too busy or gone; the
@@ -151,11 +150,10 @@ func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // asked is an error of a question to a job: *UnansweredError if nobody has answered it.
 func (r *Run) asked(question string, err error) error {
-	var failed *serviceerror.QueryFailed
 	switch {
 	case Unanswered(err):
 		err = &UnansweredError{Name: r.name, Err: err}
-	case errors.As(err, &failed):
+	case errors.As(err, new(*serviceerror.QueryFailed)):
 		err = fmt.Errorf("the worker that coordinates job %s cannot answer, and may be of another version of stint or of another program: %w", r.name, err)
 	}
 	return fmt.Errorf("asking %s: %w", question, err)
@@ -243,7 +241,6 @@ func (r *Run) lastTaskEvent(ctx context.Context, of *common.WorkflowExecution) (
 		switch event.GetEventType() {
 		case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
 			return event, nil
-		default:
 		}
 	}
 	return nil, nil

@@ -49,6 +49,7 @@ func again(ctx context.Context, name string, h worker.Handler, o Options, begin 
 		return job.Report{}, errors.New("no state: set Options.State to that of the job's run")
 	}
 	r := &run{o: o, ctx: ctx, state: o.State, named: name}
+	defer r.access.Close()
 	r.begin = func(ctx context.Context, client *jobs.Client) (*jobs.Run, error) { return begin(r, ctx, client) }
 	if err := r.locateState(); err != nil {
 		return job.Report{}, err

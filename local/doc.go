@@ -10,5 +10,5 @@
 //
 // What lies where: local.go has Run and its options, spec.go completes and checks the spec,
 // pools.go gives the pools of a pipeline their workers, embed.go runs server, workers and job side by side, resumerun.go starts the job or continues an
-// earlier one, tidy.go removes what no later command reads.
+// earlier one, printed.go prints results and removes what no later command reads.
 package local

@@ -26,6 +26,8 @@ type run struct {
 	o     Options
 	spec  job.Spec
 	state string
+	// access opens what the run itself looks at; there are no roots.
+	access store.Access
 	// ownStore is whether the job's store is a directory of this package below the state.
 	ownStore bool
 	// ctx is the caller's: its end stops the job. Everything else goes by a context that only Abort
@@ -236,8 +238,6 @@ func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error
 const printEvery = 500 * time.Millisecond
 
 func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
-	var access store.Access
-	defer access.Close()
 	var follower outputs.Follower
 	to := &resultsWriter{w: r.o.Results}
 	look := time.NewTicker(min(r.spec.WithDefaults().Files.Flush, printEvery))
@@ -252,7 +252,7 @@ func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 		if err != nil || !outputs.Follows(report) {
 			continue // who follows the job deals with it
 		}
-		err = follower.Copy(context.WithoutCancel(ctx), &access, report, to)
+		err = follower.Copy(context.WithoutCancel(ctx), &r.access, report, to)
 		r.printed = follower.Next()
 		if err != nil {
 			err = to.orOther(err)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,15 +73,9 @@ type Addresses struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.ProgressInterval == 0 {
-		o.ProgressInterval = time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Worker.Logger == nil {
-		o.Worker.Logger = slog.Default()
-	}
+	o.ProgressInterval = cmp.Or(o.ProgressInterval, time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Worker.Logger = cmp.Or(o.Worker.Logger, slog.Default())
 	if o.Note == nil {
 		o.Note = func(text string) { o.Worker.Logger.Info(text) }
 	}
@@ -119,6 +114,7 @@ func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job
 		return job.Report{}, fmt.Errorf("local options: %w", err)
 	}
 	r := &run{o: o, ctx: ctx, state: o.State}
+	defer r.access.Close()
 	r.begin = r.startOrContinue
 	if o.State == "" {
 		if r.state, err = os.MkdirTemp("", "stint-*"); err != nil {

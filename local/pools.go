@@ -40,10 +40,10 @@ func (r *run) crew(h worker.Handler) ([]crewman, error) {
 	if err := r.checkPools(h); err != nil {
 		return nil, err
 	}
-	own := crewman{pool: r.spec.Pool, handler: h, options: r.o.Worker}
 	if len(r.spec.Stages) == 0 {
-		r.complement([]*crewman{&own})
-		return []crewman{own}, nil
+		own := []crewman{{pool: r.spec.Pool, handler: h, options: r.o.Worker}}
+		r.complement(own)
+		return own, nil
 	}
 	var all []crewman
 	for _, name := range slices.Sorted(maps.Keys(r.o.Pools)) {
@@ -55,35 +55,26 @@ func (r *run) crew(h worker.Handler) ([]crewman, error) {
 		inherit(&member.options, r.o.Worker)
 		member.options.Stdin = r.o.Worker.Stdin
 		embedded.Among(&member.options, name)
-		all = append(all, member)
+		at := len(all)
+		if member.pool == r.spec.Pool {
+			at = 0
+		}
+		all = slices.Insert(all, at, member)
 	}
-	slices.SortStableFunc(all, func(a, b crewman) int { return notOwn(a, r.spec) - notOwn(b, r.spec) })
-	members := make([]*crewman, len(all))
-	for i := range all {
-		members[i] = &all[i]
-	}
-	r.complement(members)
+	r.complement(all)
 	return all, nil
-}
-
-// notOwn is 0 for the worker of the job's own pool, and 1 for another one.
-func notOwn(c crewman, spec job.Spec) int {
-	if c.pool == spec.Pool {
-		return 0
-	}
-	return 1
 }
 
 // complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the standard
 // input, and protects the files of all handlers.
-func (r *run) complement(members []*crewman) {
+func (r *run) complement(members []crewman) {
 	allow, reads := r.ownRoots()
 	protect := []string{devserver.StateDir(r.state)}
 	for _, m := range members {
 		protect = slices.Concat(protect, m.options.Protect, m.handler.Files(m.options.Dir))
 	}
-	for i, m := range members {
-		o := &m.options
+	for i := range members {
+		o := &members[i].options
 		switch {
 		case i > 0:
 			o.Stdin, o.NoWorkflows = nil, true

@@ -11,14 +11,18 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+	sdkclient "go.temporal.io/sdk/client"
+
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/inputs"
+	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/orphans"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
-	sdkclient "go.temporal.io/sdk/client"
 )
 
 const (
@@ -192,9 +196,8 @@ func (r *run) latest(ctx context.Context, client *jobs.Client) (*job.Report, err
 		pollCtx, cancel := context.WithTimeout(ctx, reportLimit)
 		report, err := run.Report(pollCtx)
 		cancel()
-		var none *jobs.NotFoundError
 		switch {
-		case errors.As(err, &none):
+		case errors.As(err, new(*jobs.NotFoundError)):
 			return nil, nil
 		case err != nil && ctx.Err() == nil && jobs.Unanswered(err):
 			continue // the worker is still on its way
@@ -216,9 +219,8 @@ func (r *run) waitFor(ctx context.Context, stopping *jobs.Run) error {
 	defer cancel(nil)
 	defer trap.OnDone(r.ctx, "ending a run", nil, func() { cancel(context.Cause(r.ctx)) })()
 	_, err := stopping.Wait(ctx)
-	var failed *jobs.FailedError
 	switch {
-	case err == nil || errors.As(err, &failed):
+	case err == nil || errors.As(err, new(*jobs.FailedError)):
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for job %s, which is stopping: %w", r.spec.Name, context.Cause(ctx))
@@ -233,12 +235,93 @@ func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error
 	if !slices.Contains(r.spec.Inputs(), "-") || report.State == job.Completed || report.Redrive != nil {
 		return true, nil
 	}
-	var access store.Access
-	defer access.Close()
 	complete := false
 	err := r.throughOutage(ctx, func() (err error) {
-		complete, err = inputs.StdinComplete(ctx, &access, report)
+		complete, err = inputs.StdinComplete(ctx, &r.access, report)
 		return err
 	})
 	return complete, err
+}
+
+// cleared reports whether somebody has removed what a job had done from its store: one of the manifests that it would continue
+// from, or what that needs.
+func (r *run) cleared(ctx context.Context, heads []string) (cleared bool, err error) {
+	err = r.throughOutage(ctx, func() error {
+		cleared, err = r.lacks(ctx, heads)
+		return err
+	})
+	return cleared, err
+}
+
+// lacks is cleared, without waiting for a store that cannot be used for now.
+func (r *run) lacks(ctx context.Context, heads []string) (bool, error) {
+	dir, err := r.access.Open(ctx, r.spec.WithDefaults().Store)
+	if err != nil {
+		return false, err
+	}
+	for _, key := range heads {
+		head, err := ledger.ReadHead(ctx, dir, key)
+		if err == nil && head.Sources != "" {
+			_, err = dir.Stat(ctx, head.Sources)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// errCleared is about a job that cannot be continued by its name.
+func (r *run) errCleared() error {
+	return fmt.Errorf("what job %s had done is gone from its store, %s: give its own command again, which starts it afresh", r.spec.Name, r.spec.WithDefaults().Store)
+}
+
+// explain says what to do about the error of asking a job that another version of stint has begun, and this one cannot read.
+func (r *run) explain(err error) error {
+	if _, failing := errors.AsType[*serviceerror.WorkflowNotReady](err); !failing {
+		return err
+	}
+	return fmt.Errorf("job %s was begun by another version of stint, which this one cannot continue: use that version, or start the job anew with --fresh, or name another --state: %w",
+		r.spec.Name, err)
+}
+
+const (
+	// outageLimit is how long this process itself waits for a store, or the host of an input, that cannot be used for
+	// now. A job waits longer: see [job.Outage].
+	outageLimit = time.Minute
+	// outageDelay is the first wait between two tries; it doubles up to maxOutageDelay.
+	outageDelay    = time.Second
+	maxOutageDelay = 10 * time.Second
+)
+
+// throughOutage calls look, which reads from a store or looks at inputs, until that is no longer kept from it by a fault
+// that may pass, or outageLimit is over. It returns the error of the last try.
+func (r *run) throughOutage(ctx context.Context, look func() error) error {
+	began := time.Now()
+	ended := r.ctx.Done() // by the first request to end
+	for tries := 1; ; tries++ {
+		err := look()
+		_, ofStore := errors.AsType[*store.OpError](err)
+		switch {
+		case !ofStore || store.Permanent(err):
+			return err
+		case r.ctx.Err() != nil:
+			return context.Cause(r.ctx)
+		case ctx.Err() != nil:
+			return err
+		}
+		wait := backoff.Delay(outageDelay, tries, maxOutageDelay)
+		if time.Since(began)+wait > outageLimit {
+			return err
+		}
+		if tries == 1 {
+			r.note("waiting up to %v: %v", outageLimit, err)
+		}
+		if !backoff.Wait(wait, ended) {
+			return context.Cause(r.ctx)
+		}
+	}
 }

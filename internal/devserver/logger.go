@@ -50,9 +50,7 @@ var (
 	_ log.WithLogger = (*logger)(nil)
 )
 
-func newLogger(to *slog.Logger) *logger {
-	return &logger{to: to, state: &logState{}}
-}
+func newLogger(to *slog.Logger) *logger { return &logger{to: to, state: &logState{}} }
 
 func (l *logger) enter(p phase) { l.state.phase.Store(int32(p)) }
 

@@ -1,12 +1,23 @@
 package devserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"syscall"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-run/stint/internal/backoff"
 )
 
 // PortError reports that a port cannot be bound.
@@ -90,4 +101,57 @@ func reachable(l net.Listener) string {
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 	return netip.AddrPortFrom(ip, addr.Port()).String()
+}
+
+// reachLimit is how long a connection to this process itself may take. Without a network it fails at once; on an overloaded machine the process may
+// not run for seconds.
+const reachLimit = 20 * time.Second
+
+// checkReach returns an error if this process cannot connect to itself, as in a network namespace whose loopback
+// interface is down: the server's services would try for a minute.
+func checkReach(dial func(network, address string, limit time.Duration) (net.Conn, error)) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return unreachable(err)
+	}
+	defer l.Close()
+	c, err := dial("tcp", l.Addr().String(), reachLimit)
+	if err != nil {
+		return unreachable(err)
+	}
+	return c.Close()
+}
+
+func unreachable(err error) error {
+	advice := "bring the loopback interface up (ip link set lo up)"
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		advice = "the machine is overloaded, or a firewall drops what it sends to itself"
+	}
+	return fmt.Errorf("a connection to this machine's own address 127.0.0.1 does not work, which the server needs: %w; %s", err, advice)
+}
+
+const readyPoll = 2 * time.Millisecond
+
+// waitReady returns when the server can start a workflow: a question for one
+// that does not exist is answered with "not found" only after it went through
+// the frontend, the namespace and the history shard.
+func waitReady(ctx context.Context, address, namespace string) (err error) {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	client := workflowservice.NewWorkflowServiceClient(conn)
+	for {
+		_, err := client.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+			Namespace: namespace,
+			Execution: &common.WorkflowExecution{WorkflowId: "stint-ready"},
+		}, grpc.WaitForReady(true))
+		if status.Code(err) == codes.NotFound || err == nil {
+			return nil
+		}
+		if !backoff.Wait(readyPoll, ctx.Done()) {
+			return fmt.Errorf("waiting for it to answer: %w (last answer: %w)", ctx.Err(), err)
+		}
+	}
 }

@@ -101,7 +101,6 @@ func (c *Client) answered(ex *exchange, answer wire.Exchanged, err error) {
 		c.carriers--
 	}
 	var refused *RefusedError
-	var fatal *FatalError
 	switch {
 	case c.released:
 		ex.fail(&UncertainError{c.why})
@@ -118,7 +117,7 @@ func (c *Client) answered(ex *exchange, answer wire.Exchanged, err error) {
 		c.seekAfter(ex.leg, 0)
 	case errors.Is(err, ErrCut):
 		c.cut(ex)
-	case errors.As(err, &fatal):
+	case errors.As(err, new(*FatalError)):
 		ex.fail(err)
 		ex.leg.nextPoll = time.Now().Add(emptyMost)
 	default: // nobody cares

@@ -106,8 +106,7 @@ func (c *Client) Close(ctx context.Context) error {
 		try:      func(ctx context.Context) error { return c.legs.Close(ctx, id) },
 		unserved: func() bool { return true },
 	})
-	var ended *EndedError
-	if errors.As(err, &ended) && ended.Closed {
+	if ended, ok := errors.AsType[*EndedError](err); ok && ended.Closed {
 		return nil
 	}
 	return err

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -28,17 +29,13 @@ type answer struct {
 
 // WriteHeader is one of http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
+	a.status = cmp.Or(a.status, status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write is one of http.ResponseWriter.
 func (a *answer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
+	a.status = cmp.Or(a.status, http.StatusOK)
 	return a.ResponseWriter.Write(p)
 }
 
@@ -79,10 +76,10 @@ func (a *answer) fail(err error) { a.failPut(err, nil) }
 // failPut answers with an error, and how many items have been accepted before it.
 func (a *answer) failPut(err error, accepted *int64) {
 	status, p := explain(err)
-	if after := retryAfter(status); after > 0 {
-		a.Header().Set("Retry-After", strconv.Itoa(int(after.Seconds())))
-	}
-	if status == http.StatusUnauthorized {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		a.Header().Set("Retry-After", "1") // seconds
+	case http.StatusUnauthorized:
 		a.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
 		a.Header().Set("Connection", "close") // who has no token need not keep one
 	}
@@ -91,20 +88,20 @@ func (a *answer) failPut(err error, accepted *int64) {
 
 // encode returns v as a line of JSON.
 func encode(v any) []byte {
+	return append(object(v), '\n')
+}
+
+func object(v any) []byte {
 	data, err := text.JSON(v)
 	if err != nil {
 		panic(err) // all types of answers can be encoded
 	}
-	return append(data, '\n')
+	return data
 }
 
 // encodeWith returns v, which becomes an object, as a line of JSON, with a result as it was given.
 func encodeWith(v any, result Value) []byte {
-	data, err := text.JSON(v)
-	if err != nil {
-		panic(err) // all types of answers can be encoded
-	}
-	return append(text.JSONField(data, "result", result), '\n')
+	return append(text.JSONField(object(v), "result", result), '\n')
 }
 
 // lineAnswer is an answer of lines, which are sent soon after they are written.

@@ -1,36 +1,39 @@
 // Package gateway lets programs in any language use feeds, over HTTP.
 //
-//	gateway.go  what it is made of; routes
-//	server.go   listening, the graceful end
+//	gateway.go  what it is made of; routes; the feeds in use; the description of all this; counts
+//	server.go   listening, its connections, the graceful end
 //	admit.go    who may: Host and Origin, tokens
-//	feeds.go    the feeds in use
-//	body.go     reading requests, piece by piece
-//	unwanted.go bodies of requests that need none
+//	body.go     reading requests, piece by piece, and those that need no body
 //	put.go      requests to put items
-//	call.go     requests with results
+//	call.go     requests with results, and what one has in hand
 //	results.go  requests for what has been recorded
-//	hand.go     what a request for results has in hand
 //	answer.go   writing answers
 //	problem.go  errors, as clients see them
-//	meters.go   counts
-//	openapi.go  the description of all this
 package gateway
 
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/stint-run/stint/internal/endpoint"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/meters"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -279,3 +282,138 @@ func wrongMethod(method string) func(*answer, *http.Request) {
 func unknownPath(a *answer, r *http.Request) {
 	a.fail(&requestError{status: http.StatusNotFound, kind: typeInvalidRequest, message: "there is nothing at " + r.URL.Path + ": see /openapi.json"})
 }
+
+// document describes the gateway, by the OpenAPI specification.
+//
+//go:embed openapi.json
+var document []byte
+
+func describe(a *answer, _ *http.Request) { a.send(http.StatusOK, document) }
+
+// maxIdle is how many feeds are kept ready for the next request.
+const maxIdle = 64
+
+// feeds are the feeds in use, and those used last. Requests for one feed share a client, so that what they send goes to the
+// feed in a few exchanges.
+type feeds struct {
+	open func(name string) Feed
+
+	mu     sync.Mutex
+	known  map[string]*shared
+	idle   int
+	closed bool
+}
+
+type shared struct {
+	Feed
+	users int
+	last  time.Time // used
+}
+
+func newFeeds(open func(name string) Feed) *feeds {
+	return &feeds{open: open, known: map[string]*shared{}}
+}
+
+// take returns the feed of that name, until done is called.
+func (f *feeds) take(name string) (feed Feed, done func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, nil, &jobs.FeedError{Code: jobs.CodeReleased}
+	}
+	s := f.known[name]
+	switch {
+	case s == nil:
+		s = &shared{Feed: f.open(name)}
+		f.known[name] = s
+	case s.users == 0:
+		f.idle--
+	}
+	s.users++
+	return s.Feed, func() { f.done(s) }, nil
+}
+
+func (f *feeds) done(s *shared) {
+	if old := f.idler(s); old != nil {
+		old.Release()
+	}
+}
+
+// idler notes that a request does not use a feed any more. It returns the feed that is to be released for that, or nil.
+func (f *feeds) idler(s *shared) *shared {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.users--
+	s.last = time.Now()
+	if s.users > 0 || f.closed {
+		return nil
+	}
+	if f.idle++; f.idle <= maxIdle {
+		return nil
+	}
+	oldest := ""
+	for name, other := range f.known {
+		if other.users == 0 && (oldest == "" || other.last.Before(f.known[oldest].last)) {
+			oldest = name
+		}
+	}
+	old := f.known[oldest]
+	delete(f.known, oldest)
+	f.idle--
+	return old
+}
+
+// close releases all feeds.
+func (f *feeds) close() {
+	f.mu.Lock()
+	f.closed = true
+	known := f.known
+	f.known = nil
+	f.mu.Unlock()
+	for _, s := range known {
+		s.Release()
+	}
+}
+
+// requestMeters counts requests and items.
+type requestMeters struct {
+	requests metric.Int64Counter
+	inFlight metric.Int64UpDownCounter
+	items    metric.Int64Counter
+	results  metric.Int64Counter
+}
+
+// newMeters returns meters, and the handler that serves them to Prometheus.
+func newMeters(log *slog.Logger) (*requestMeters, http.Handler, error) {
+	provider, handler, err := meters.NewPrometheus(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	meter := provider.Meter("stint/gateway")
+	m := &requestMeters{}
+	var errs [4]error
+	m.requests, errs[0] = meter.Int64Counter("stint_gateway_requests", metric.WithDescription("Requests answered, by route and status."))
+	m.inFlight, errs[1] = meter.Int64UpDownCounter("stint_gateway_requests_in_flight", metric.WithDescription("Requests under way."))
+	m.items, errs[2] = meter.Int64Counter("stint_gateway_items_put", metric.WithDescription("Items put that were accepted, and items called."))
+	m.results, errs[3] = meter.Int64Counter("stint_gateway_results", metric.WithDescription("Outcomes of items that clients were given."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, nil, err
+	}
+	m.put(0)
+	m.given(0)
+	return m, handler, nil
+}
+
+func routeLabel(route string) attribute.KeyValue { return attribute.String("route", route) }
+
+func (m *requestMeters) begin(route string) {
+	m.inFlight.Add(context.Background(), 1, metric.WithAttributes(routeLabel(route)))
+}
+
+func (m *requestMeters) end(route string, status int) {
+	m.inFlight.Add(context.Background(), -1, metric.WithAttributes(routeLabel(route)))
+	m.requests.Add(context.Background(), 1, metric.WithAttributes(routeLabel(route), attribute.String("status", strconv.Itoa(status))))
+}
+
+func (m *requestMeters) put(items int64)     { m.items.Add(context.Background(), items) }
+func (m *requestMeters) given(results int64) { m.results.Add(context.Background(), results) }

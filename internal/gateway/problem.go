@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -145,13 +144,4 @@ func (p *problem) ofFeed(e *jobs.FeedError) (status int) {
 		}
 	}
 	return status
-}
-
-// retryAfter is when a request that was refused with a status may be sent again; 0: it says nothing.
-func retryAfter(status int) time.Duration {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return time.Second
-	}
-	return 0
 }

@@ -114,7 +114,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "hand-over: a leg forgets batches that wait to be tried again", file: "workflows/internal/dispatch/dispatcher.go",
-		old: `Tasks: append(end(d.returned), drain(d.supply)...)`, new: `Tasks: drain(d.supply)`,
+		old: `Tasks: append(end(d.returned), drain(d.Supply)...)`, new: `Tasks: drain(d.Supply)`,
 		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew|TestLeg_ContinuesAsNewWithAttempts",
 	},
 	{
@@ -169,12 +169,12 @@ var mutants = []mutant{
 		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
 	},
 	{
-		name: "freed: an older total takes back a later one", file: "internal/wire/feedleg.go",
+		name: "freed: an older total takes back a later one", file: "internal/wire/feedstore.go",
 		old: `max(0, total.Items-f.Items)`, new: `total.Items-f.Items`,
 		pkg: "./workflows/internal/intake", tests: "TestIntake_FreedInAnyOrder|TestIntake_FreedBeforeItIsOpen",
 	},
 	{
-		name: "discards: a reset forgets what it has removed", file: "workflows/internal/intake/reset.go",
+		name: "discards: a reset forgets what it has removed", file: "workflows/internal/intake/capacity.go",
 		old: `	if n > 0 {
 		in.discarded`,
 		new: `	if n < 0 {
@@ -185,14 +185,14 @@ var mutants = []mutant{
 	// pending, last spill
 	{
 		name: "pending: without discarded ranges", file: "workflows/internal/feed/commit.go",
-		old: `all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
+		old: `all[0].Discarded = append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
 		new: `all[0].Discarded = slices.Clone(all[0].Discarded)`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{
 		name: "pending: without what a commit that has failed had discarded", file: "workflows/internal/feed/commit.go",
-		old: `append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)`,
-		new: `slices.Clone(feedRanges(c.leg.intake.Discarded()))`,
+		old: `append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
+		new: `slices.Clone(c.leg.intake.Discarded())`,
 		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
 	},
 	{

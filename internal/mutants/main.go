@@ -176,11 +176,10 @@ func (m *mutant) test(ctx context.Context, root, overlay string) (passed bool, o
 	cmd.Dir = root
 	data, err := cmd.CombinedOutput()
 	output = string(data)
-	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return false, output, fmt.Errorf("running %s: %w", strings.Join(cmd.Args, " "), ctx.Err())
-	case err != nil && !errors.As(err, &exit):
+	case err != nil && !errors.As(err, new(*exec.ExitError)):
 		return false, output, fmt.Errorf("running %s: %w", strings.Join(cmd.Args, " "), err)
 	case strings.Contains(output, "no tests to run"):
 		return false, output, fmt.Errorf("%s has no tests %s", m.pkg, m.tests)

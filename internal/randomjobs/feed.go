@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,7 +235,7 @@ func (f *feedRun) give(ctx context.Context, c client) error {
 	line := c.line()
 	var out, said bytes.Buffer
 	cmd := f.command(ctx, line...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(f.j.encodeFeed(c.items)), &out, &said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(f.j.encode(c.items)), &out, &said
 	f.mu.Lock()
 	f.client = cmd
 	err := cmd.Start()
@@ -289,10 +288,7 @@ func (f *feedRun) called(items []item, status int, printed string) error {
 			return fails("a call has printed %s: %v", strconv.Quote(line), err)
 		}
 		i := items[one.Index]
-		want := map[string]string{"drop": "dropped", "fail": "failed"}[i.kind]
-		if want == "" {
-			want = f.j.result(i)
-		}
+		want := cmp.Or(map[string]string{"drop": "dropped", "fail": "failed"}[i.kind], f.j.result(i))
 		got := "dropped"
 		switch {
 		case one.Error != nil && (one.Error.Kind == "timeout" || one.Error.Kind == "discarded"):
@@ -361,29 +357,12 @@ func (f *feedRun) happens(ctx context.Context, kind string) error {
 // exitStopped is the status of a command whose job was stopped.
 const exitStopped = 4
 
-// encodeFeed writes items as clients give them.
-func (j job) encodeFeed(items []item) []byte {
-	var out bytes.Buffer
-	for _, i := range items {
-		if j.format == "text" {
-			out.WriteString(i.text() + "\n")
-			continue
-		}
-		line, _ := json.Marshal(map[string]any{"n": i.n, "kind": i.kind, "value": i.value}) // of texts and numbers
-		out.Write(append(line, '\n'))
-	}
-	return out.Bytes()
-}
-
 // compare compares what the feed has left with what it had to: each item that it has surely accepted has one outcome,
 // and any other one has at most one.
 func (f *feedRun) compare(items []item) error {
 	got, err := f.j.left(f.b, nil)
 	if err != nil {
 		return fails("reading what the feed has left: %v", err)
-	}
-	if got.failed, err = f.j.failedItems(f.b); err != nil {
-		return fails("reading the errors: %v", err)
 	}
 	seen := map[int]bool{}
 	var order []int
@@ -416,22 +395,4 @@ func numberOf(result string) int {
 	word, _, _ := strings.Cut(result, " ")
 	n, _ := strconv.Atoi(word) // or it differs from what is wanted
 	return n
-}
-
-// failedItems are the numbers of the items in the error records of a feed, whose ordinals are those of their acceptance.
-func (j job) failedItems(b *bench) ([]int, error) {
-	var all []int
-	var err error
-	records := bufio.NewScanner(bytes.NewReader(read(filepath.Clean(b.errors), &err)))
-	records.Buffer(nil, 64<<20)
-	for records.Scan() {
-		var record struct {
-			Input json.RawMessage `json:"input"`
-		}
-		if failed := json.Unmarshal(records.Bytes(), &record); failed != nil {
-			return nil, failed
-		}
-		all = append(all, numberOf(j.comparable(string(record.Input))))
-	}
-	return all, err
 }

@@ -151,8 +151,7 @@ func (j job) sensible() job {
 		if j.format != "jsonl" {
 			j.format = "text"
 		}
-	}
-	if !j.feed {
+	} else {
 		if at := slices.Index(j.flags, "--capacity"); at >= 0 {
 			j.flags = slices.Concat(j.flags[:at], j.flags[at+2:])
 		}

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/csv"
@@ -70,18 +70,8 @@ func (l *lab) lay(j job, items []item) (*bench, error) {
 		}
 		b.outputs = outputs
 	}
-	switch j.output {
-	case "dir":
-		b.output = filepath.Join(outputs, "out") + "/"
-	case "csv":
-		b.output = filepath.Join(outputs, "out.csv")
-	case "gz":
-		b.output = filepath.Join(outputs, "out.jsonl.gz")
-	case "split":
-		b.output = filepath.Join(outputs, "out-{}.jsonl")
-	default:
-		b.output = filepath.Join(outputs, "out.jsonl")
-	}
+	end := map[string]string{"dir": "/", "csv": ".csv", "gz": ".jsonl.gz", "split": "-{}.jsonl"}[j.output]
+	b.output = filepath.Join(outputs, "out") + cmp.Or(end, ".jsonl")
 	if j.output != "stdout" && j.output != "split" {
 		b.errors = strings.TrimSuffix(b.output, "/") + ".errors.jsonl"
 		if j.output == "dir" {
@@ -139,10 +129,7 @@ func (j job) writeInputs(b *bench, items []item) error {
 		b.stdin, b.inputs = j.encode(items), []string{"-"}
 		return nil
 	}
-	ext := map[string]string{"text": "txt"}[j.format]
-	if ext == "" {
-		ext = j.format
-	}
+	ext := cmp.Or(map[string]string{"text": "txt"}[j.format], j.format)
 	for n, next := 0, 0; n < j.files; n++ {
 		first := next
 		for next < len(items) && items[next].source == n {
@@ -340,14 +327,16 @@ func (j job) left(b *bench, printed []byte) (outcome, error) {
 	if len(got.results[""]) == 0 {
 		delete(got.results, "")
 	}
-	records := bufio.NewScanner(bytes.NewReader(read(b.errors, &err)))
-	records.Buffer(nil, 64<<20)
-	for records.Scan() {
+	for line := range bytes.Lines(read(b.errors, &err)) {
 		var record struct {
-			Item int `json:"item"`
+			Item  int             `json:"item"`
+			Input json.RawMessage `json:"input"`
 		}
-		if err := json.Unmarshal(records.Bytes(), &record); err != nil {
+		if err := json.Unmarshal(line, &record); err != nil {
 			return got, err
+		}
+		if j.feed { // its ordinals are those of the items' acceptance
+			record.Item = numberOf(j.comparable(string(record.Input)))
 		}
 		got.failed = append(got.failed, record.Item)
 	}
@@ -404,27 +393,16 @@ func (j job) readParts(dir string) ([]string, error) {
 // readTable reads the results of a table.
 func readTable(path string) ([]string, error) {
 	var err error
-	r := csv.NewReader(bytes.NewReader(read(path, &err)))
-	head, failed := r.Read()
-	if failed == io.EOF {
-		return nil, err
-	}
+	rows, failed := csv.NewReader(bytes.NewReader(read(path, &err))).ReadAll()
 	var all []string
-	for err == nil && failed == nil {
-		var row []string
-		if row, failed = r.Read(); failed != nil {
-			break
-		}
+	for _, row := range rows[min(1, len(rows)):] {
 		object := map[string]any{}
-		for n, name := range head {
+		for n, name := range rows[0] {
 			object[name] = row[n]
 		}
 		all = append(all, fields(object))
 	}
-	if failed != io.EOF {
-		err = errors.Join(err, failed)
-	}
-	return all, err
+	return all, errors.Join(err, failed)
 }
 
 // shown is the command of the job's run; of a feed those that run one without its faults.

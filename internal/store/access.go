@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -53,11 +57,7 @@ func (a *Access) Open(ctx context.Context, location string) (Dir, error) {
 	}
 	if p.isLocal() {
 		defer stall.Begin(ctx, "opening", location).Close()
-		dir, err := local.OpenDir(location, p.path, admission{a})
-		if err != nil {
-			return nil, err // not a Dir that holds nil
-		}
-		return dir, nil
+		return local.OpenDir(location, p.path, admission{a})
 	}
 	p.key = strings.Trim(p.key, "/")
 	if err := a.admitBucket(p, location, a.Allow); err != nil {
@@ -92,7 +92,12 @@ func Extend(ctx context.Context, d Dir, key string, content []byte, at int) erro
 // Sink reports whether there is a device or a pipe in the place of an object of d: it is written into at the Commit, and can be neither
 // read again nor replaced nor removed. The error says that it cannot be written into, or that something stands there that can be
 // neither replaced nor written into.
-func Sink(d Dir, key string) (bool, error) { return object.Sink(d, key) }
+func Sink(d Dir, key string) (bool, error) {
+	if s, ok := d.(object.Sinker); ok {
+		return s.Sink(key)
+	}
+	return false, nil
+}
 
 // Close closes the buckets that were opened. Everything obtained from the Access is unusable
 // afterwards. It is idempotent.
@@ -137,4 +142,153 @@ func (a *Access) bucket(ctx context.Context, p place) (*bucket.Bucket, error) {
 	}
 	a.buckets[url] = b
 	return b, nil
+}
+
+// Input is one input object of a job.
+type Input struct {
+	// URL is an absolute path, its file URL if the path is not UTF-8, or a bucket URL; OpenInput and StatInput take it.
+	URL string
+	// Digest is that of its content or of a part of that, if whoever has made the Input knows one.
+	Digest string
+	Info
+}
+
+// StatInput describes the input at url, an absolute path or a bucket URL. The result is the Same as
+// that of Expand, unless the input has changed.
+func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
+	p, err := parse(url)
+	if err != nil {
+		return Info{}, err
+	}
+	if !p.isLocal() {
+		b, err := a.inputBucket(ctx, p, url)
+		if err != nil {
+			return Info{}, err
+		}
+		return b.Stat(ctx, p.key, path.Base(p.key))
+	}
+	resolved, err := a.admitPath(p.path)
+	if err != nil {
+		return Info{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	defer stall.Begin(ctx, "looking up", p.path).Close()
+	info, err := os.Stat(resolved)
+	if err != nil {
+		return Info{}, local.Error("reading input", p.path, err)
+	}
+	if err := local.CheckRegular("reading input", p.path, info); err != nil {
+		return Info{}, err
+	}
+	return local.Info(filepath.Base(p.path), info), nil
+}
+
+// inputBucket returns the bucket that an input lies in, if that may be read.
+func (a *Access) inputBucket(ctx context.Context, p place, url string) (*bucket.Bucket, error) {
+	if err := a.admitBucket(p, url, a.readable()); err != nil {
+		return nil, err
+	}
+	if p.key == "" {
+		return nil, badLocation(url, "it names a bucket, not an object")
+	}
+	return a.bucket(ctx, p)
+}
+
+// OpenInput reads the bytes [offset, offset+length) of the input at url, or all from offset on
+// if length is negative, as Dir.Open does. The caller closes the reader; the context must live as
+// long as the reader.
+func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
+	p, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if p.isLocal() {
+		return a.openLocalInput(ctx, p.path, offset, length)
+	}
+	b, err := a.inputBucket(ctx, p, url)
+	if err != nil {
+		return nil, err
+	}
+	return b.Open(ctx, p.key, offset, length)
+}
+
+func (a *Access) openLocalInput(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
+	resolved, err := a.admitPath(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := local.Open(ctx, resolved, path, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	if length < 0 || length > adviseAbove {
+		r.Sequential()
+	}
+	return r, nil
+}
+
+// adviseAbove is the length in bytes above which reading further ahead is worth a system call.
+const adviseAbove = 1 << 20
+
+// DeniedError says that a location lies outside the roots that Access.Allow names. It is
+// fs.ErrPermission.
+type DeniedError struct {
+	Location string   // as it was asked for
+	Allow    []string // the roots
+}
+
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("%s is outside what may be reached here (%s): move it there, or start the worker with --allow for its place",
+		e.Location, strings.Join(e.Allow, ", "))
+}
+
+// Is makes the error fs.ErrPermission.
+func (e *DeniedError) Is(target error) bool { return target == fs.ErrPermission }
+
+// ProtectedError says that a location must not be written, replaced or removed, because of
+// Access.Protect. It is fs.ErrPermission.
+type ProtectedError struct {
+	Location  string // as it was asked for
+	Protected string // what would be changed
+}
+
+func (e *ProtectedError) Error() string {
+	if e.Location == e.Protected {
+		return fmt.Sprintf("%s belongs to the worker itself and is never written by a job: name another place", e.Location)
+	}
+	return fmt.Sprintf("%s would change %s, which belongs to the worker itself and is never written by a job: name another place", e.Location, e.Protected)
+}
+
+// Is makes the error fs.ErrPermission.
+func (e *ProtectedError) Is(target error) bool { return target == fs.ErrPermission }
+
+// Doing returns err as an error of doing something, unless it says that itself: see object.Doing.
+func Doing(what string, err error) error { return object.Doing(what, err) }
+
+// NoMatchError says that a pattern, directory or prefix that was given as input matches no objects.
+type NoMatchError struct {
+	Arg string // as the user wrote it
+}
+
+func (e *NoMatchError) Error() string {
+	if IsPrefix(e.Arg) {
+		return fmt.Sprintf("input %s holds no files (hidden ones do not count)", e.Arg)
+	}
+	return fmt.Sprintf("input %s matches no file (hidden ones do not count): check the pattern, and that the files lie where the worker runs", e.Arg)
+}
+
+// Permanent reports whether retrying cannot help and a person has to act: an input that matches
+// nothing, and everything that object.Permanent names.
+func Permanent(err error) bool {
+	if _, ok := errors.AsType[*NoMatchError](err); ok && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	return object.Permanent(err)
+}
+
+// badLocation returns a *LocationError.
+func badLocation(location, reason string) error {
+	return &object.LocationError{Location: location, Reason: reason}
 }

@@ -15,10 +15,10 @@
 //
 // What lies where:
 //
-//   - access.go, allow.go, location.go: [Access], its roots, and how locations are written
-//   - names.go: whether two locations are of one thing
-//   - input.go, expand.go, expand_path.go: the inputs of a job
-//   - join.go, join_read.go, crc.go: [Join], which makes one file of many objects
+//   - access.go, allow.go: [Access], which opens directories and inputs, and its roots
+//   - location.go: how locations are written, and whether two are of one thing
+//   - expand.go: the inputs of a job
+//   - join.go, join_read.go: [Join], which makes one file of many objects
 //   - package object: what a Dir is, its keys and errors
 //   - packages local and bucket: the two kinds of Dir
 package store

@@ -219,7 +219,7 @@ func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
 func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := startReading(ctx, from, pieces)
-	defer r.wait()
+	defer r.group.Wait()
 	defer cancel()
 	var sum uint32 // of the piece so far
 	for c := range r.chunks {
@@ -231,7 +231,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 			return err
 		}
 		n := int64(len(c.data))
-		r.recycle(c)
+		r.free <- c.buf
 		sum = combine(sum, c.sum, n)
 		if c.last {
 			if sum != c.piece.Sum {
@@ -320,14 +320,27 @@ func CreateSized(ctx context.Context, d Dir, key string, size int64, scratch str
 	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: size > bulkFrom, Size: size, Scratch: scratch, Unchanged: true})
 }
 
-// Removal returns a function that deletes what is at key now: see object.Removal.
+// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes it deletes
+// nothing that is written there later.
 func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
-	return object.Removal(ctx, d, key)
+	if r, ok := d.(interface {
+		Removal(ctx context.Context, key string) (func(context.Context) error, error)
+	}); ok {
+		return r.Removal(ctx, key)
+	}
+	return func(ctx context.Context) error { return d.Delete(ctx, key) }, nil
 }
 
-// Conditional reports whether d keeps an object from being replaced that was written meanwhile: see object.Conditional.
+// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local, by its lock,
+// and if the service behind a bucket has conditional writes. The first time for a bucket it writes an object beside key, to find out.
 func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
-	return object.Conditional(ctx, d, key)
+	c, ok := d.(interface {
+		Conditional(ctx context.Context, key string) (bool, error)
+	})
+	if !ok {
+		return true, nil
+	}
+	return c.Conditional(ctx, key)
 }
 
 // CreateBulk is d.Create for an object that will not be read soon: it does not displace other files

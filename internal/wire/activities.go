@@ -1,6 +1,11 @@
 package wire
 
 import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 )
 
@@ -138,4 +143,191 @@ type FinishRedriveInput struct {
 type PlanRedriveInput struct {
 	PlanInput
 	Redrive job.Redrive `json:"redrive"`
+}
+
+// ProcessInput is one batch to run.
+type ProcessInput struct {
+	Ref   Ref        `json:"ref"`
+	Batch Batch      `json:"batch"`
+	Calls CallLimits `json:"calls"`
+	// Trials are what items of the batch have behind them, as an earlier execution has left it: see Trials in package calls.
+	Trials []byte `json:"trials,omitempty"`
+
+	Grace time.Duration `json:"grace"`           // of a stop that does not set its own
+	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
+	// Take is how many of the batch's items are done; the others are its rest. 0: all.
+	Take int64 `json:"take,omitempty"`
+	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its rest,
+	// for the job to decide whether anything works; 0: any number.
+	Hopeless int64 `json:"hopeless,omitempty"`
+	// OnError is the job's: see [job.Spec].
+	OnError string `json:"on_error,omitempty"`
+	// Pace is the most items begun in a time; 0: no limit.
+	Pace job.Rate `json:"pace,omitempty"`
+	// Flatten and KeepDrops are about the job's results: see [job.Spec].Flatten, and Dropped.
+	Flatten   bool `json:"flatten,omitempty"`
+	KeepDrops bool `json:"keep_drops,omitempty"`
+	// Verdict, if it is set, is what all items fail with: the handler is not called.
+	Verdict *Verdict `json:"verdict,omitempty"`
+
+	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
+	// so has its rest. Empty: the batch is a range of one of the job's sources.
+	Items Items `json:"items,omitempty"`
+	// Stored: outcomes are not returned inline, however small they are: they are in a part.
+	Stored bool `json:"stored,omitempty"`
+	// Inline is how many bytes of what later steps of a pipeline read are returned inline, at most; what has more is in the store. 0: all is.
+	Inline int `json:"inline,omitempty"`
+	// Format is that of Items, jsonl or text; MaxItem is the job's.
+	Format  string `json:"format,omitempty"`
+	MaxItem int64  `json:"max_item,omitempty"`
+
+	// Stage is the stage of a pipeline that the execution belongs to. Nil: the job has no stages.
+	Stage *Stage `json:"stage,omitempty"`
+
+	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end. Nil: it
+	// is none.
+	Clock *Clock `json:"clock,omitempty"`
+}
+
+// Todo is how many are to be done.
+func (in *ProcessInput) Todo() int64 {
+	if in.Take > 0 {
+		return min(in.Take, in.Batch.Count)
+	}
+	return in.Batch.Count
+}
+
+// check returns an error if the input cannot be carried out: its numbers size what an execution holds.
+func (in *ProcessInput) Valid() error {
+	switch {
+	case in.Take < 0, in.Hopeless < 0, in.MaxItem < 0, in.Slice < 0, in.Grace < 0:
+		return errors.New("the number of items to take, to fail or of bytes of an item, or a time, is below 0")
+	case in.Batch.From != nil && (in.Stage == nil || in.Stage.Read == nil):
+		return errors.New("it has been through a step, and no stage says what to read of that")
+	case in.Clock != nil && (in.Clock.Every < 0 || in.Clock.Slot < 0 || in.Clock.Slot >= limits.MaxSlots || in.Clock.Next < 0 || in.Clock.Skipped < 0):
+		return fmt.Errorf("slot %d of a loop, from tick %d on, every %v", in.Clock.Slot, in.Clock.Next, in.Clock.Every)
+	}
+	return in.Batch.Valid()
+}
+
+// Verdict is why items are recorded as failed without being tried again: every worker that had them
+// in hand has died.
+type Verdict struct {
+	Kind     string    `json:"kind"` // one of job.Kind…
+	Error    job.Error `json:"error"`
+	Attempts int       `json:"attempts"`
+}
+
+// ProcessResult is an execution's answer. Only when the workflow has accepted it does its part count.
+type ProcessResult struct {
+	// Entry is what has been done: the first items of the batch, perhaps none.
+	Entry Entry `json:"entry"`
+	// Inline holds the outcomes of a feed's batch, if they are few: the entry then names no part, and has the sizes and
+	// checksums that one would have. Nil: they are in the part.
+	Inline *Inline `json:"inline,omitempty"`
+	// Rest is what has not been done: the other items of the batch; nil if there are none.
+	Rest *Batch `json:"rest,omitempty"`
+	// Trials are what items of the rest have behind them, for its execution.
+	Trials     []byte          `json:"trials,omitempty"`
+	Totals     job.Totals      `json:"totals"`
+	FirstError *job.FirstError `json:"first_error,omitempty"`
+	// Started is when the worker took the batch from the pool's queue, in Unix milliseconds of the
+	// server's clock.
+	Started int64 `json:"at,omitempty"`
+	// Worker is who has done it.
+	Worker string `json:"worker,omitempty"`
+	// Unbegun is why the worker could not begin calls for the rest; empty if that is not why there is one.
+	Unbegun string `json:"unbegun,omitempty"`
+	// Capacity is what that worker runs at once.
+	Capacity Capacity `json:"capacity,omitzero"`
+	// Paced is the time spent waiting for the pace; part of Totals.Busy.
+	Paced time.Duration `json:"paced,omitempty"`
+	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
+	SlowDown time.Duration `json:"slow_down,omitempty"`
+	// Written is the part, for later steps of a pipeline; nil: the step is the last.
+	Written *Part `json:"written,omitempty"`
+	// Routed are the cases that a step of a switch has found items of: see [wire.Parcel].
+	Routed uint32 `json:"routed,omitempty"`
+	// Cuts are places at which later steps of a pipeline can split the batch.
+	Cuts []Cut `json:"cuts,omitempty"`
+	// Carried are items of the Entry that the step has not had, because another one has settled them.
+	Carried Carried `json:"carried,omitzero"`
+	// Forced are the processes that a stop had to end by signals.
+	Forced []job.ForcedEnd `json:"forced,omitempty"`
+	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is without a number.
+	Left []job.Straggler `json:"left,omitempty"`
+	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
+	Clock *job.LoopSlot `json:"clock,omitempty"`
+}
+
+// Carried counts items that have come through a step of a pipeline without being its own.
+type Carried struct {
+	Items  int64 `json:"n,omitempty"`
+	Failed int64 `json:"f,omitempty"` // of these
+}
+
+// CallLimits say how calls are made and retried.
+type CallLimits struct {
+	Timeout      time.Duration `json:"timeout,omitempty"` // of one call; 0: none
+	Attempts     int           `json:"attempts"`          // of a call that fails as a whole, before it is halved
+	ItemAttempts int           `json:"item_attempts"`
+	Backoff      time.Duration `json:"backoff"`
+}
+
+// Place says where a batch runs.
+type Place struct {
+	Worker      string `json:"worker,omitempty"`
+	Slot        int    `json:"slot"`
+	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
+	Process     string `json:"process,omitempty"`     // of the worker, as procs.Own names it
+	Incarnation int    `json:"incarnation,omitempty"` // of the slot's process
+	Concurrency int    `json:"concurrency,omitempty"` // calls that the slot makes at once, at present
+}
+
+// Hint is what an execution of a batch reports with its heartbeats.
+type Hint struct {
+	First int64  `json:"first"` // ordinal of the first item in hand
+	Count int64  `json:"count"`
+	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
+	Place
+	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
+	Timers []HeldTimer `json:"timers,omitempty"`
+	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
+	Clock *job.LoopSlot `json:"clock,omitempty"`
+	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most MaxNews.
+	News []Answered `json:"news,omitempty"`
+}
+
+// MaxNews is the most batches in a Hint's News.
+const MaxNews = 64
+
+// Answered is how much of a batch that runs has been answered. If the execution is lost it is done again.
+type Answered struct {
+	Activity string `json:"a"`           // ID of the execution, unique in its job
+	Items    int64  `json:"n"`           // with an outcome
+	Failed   int64  `json:"f,omitempty"` // of these
+	Bytes    int64  `json:"b,omitempty"` // of the input that these take, about
+}
+
+// MaxHinted is the most timers in a Hint.
+const MaxHinted = 4
+
+// HeldTimer is a timer that is held.
+type HeldTimer struct {
+	Scope    string    `json:"scope"`
+	Deadline time.Time `json:"deadline"`
+}
+
+// CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up: the server or the
+// connection was away for too long, or the worker was frozen. The execution ends, and nobody has died.
+type CameBack struct {
+	Activity string        `json:"activity"`        // its ID
+	Clock    *job.LoopSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun
+}
+
+// ActivityPlace says where an activity runs.
+type ActivityPlace struct {
+	Activity string `json:"activity"` // its ID
+	Place
+	Clock *job.LoopSlot `json:"clock,omitempty"` // as in its last Hint
 }

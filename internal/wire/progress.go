@@ -34,9 +34,7 @@ func Include(r *job.Report, p job.Progress) {
 		r.Loop.Include(p.Loop...)
 	}
 	r.Stages = AddStages(r.Stages, p.Stages)
-	if r.Oldest == "" {
-		r.Oldest = p.Oldest // of the leg that was started first
-	}
+	r.Oldest = cmp.Or(r.Oldest, p.Oldest) // of the leg that was started first
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
 	}
@@ -130,4 +128,19 @@ func Per(items int64, d time.Duration) job.Rate {
 		return job.Rate(items / ms * 1_000_000) // precise enough, and within 64 bits
 	}
 	return job.Rate(max(1, items*1_000_000/ms))
+}
+
+// Answer is how a job's workflow answers the query for its report.
+type Answer struct {
+	job.Report
+	// Flying are the executions in flight, of those that the query has named.
+	Flying []string `json:"flying,omitempty"`
+	// Heard is what legs have reported last to the job.
+	Heard []Heard `json:"heard,omitempty"`
+}
+
+// Heard is what a job knows of a leg without asking it.
+type Heard struct {
+	Leg string `json:"leg"` // its workflow ID
+	job.Counted
 }

@@ -85,7 +85,7 @@ func (d *Dir) replaced(ctx context.Context, key string, want state) error {
 	return &object.ReplacedError{Op: "writing", Where: d.where(key)}
 }
 
-// Removal returns a function that deletes what is at key now: see object.Removal.
+// Removal returns a function that deletes what is at key now: see store.Removal.
 func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) error, error) {
 	want, err := d.unchanged(ctx, key)
 	if err != nil {
@@ -108,14 +108,7 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 
 // refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being written.
 func refused(err error) bool {
-	var api object.APIError
-	if errors.As(err, &api) {
-		switch api.ErrorCode() {
-		case "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey":
-			return true
-		}
-	}
-	return errors.Is(err, errReplaced)
+	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey") || errors.Is(err, errReplaced)
 }
 
 // s3Conditions has the service compare ETags.
@@ -198,10 +191,7 @@ func (c *s3Conditions) options(want state) *blob.WriterOptions {
 }
 
 // unknown reports whether an error says that the service does not know what was requested.
-func unknown(err error) bool {
-	var api object.APIError
-	return errors.As(err, &api) && (api.ErrorCode() == "NotImplemented" || api.ErrorCode() == "InvalidArgument")
-}
+func unknown(err error) bool { return hasCode(err, "NotImplemented", "InvalidArgument") }
 
 func (c *s3Conditions) put(o *blob.WriterOptions, want state) {
 	before := o.BeforeWrite

@@ -3,7 +3,6 @@ package bucket
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -231,13 +230,5 @@ func (d *Dir) abortUploads(ctx context.Context, prefix string) (aborted int, err
 }
 
 func optional(err error) bool {
-	var api object.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	switch api.ErrorCode() {
-	case "AccessDenied", "NotImplemented", "MethodNotAllowed", "NoSuchUpload":
-		return true
-	}
-	return false
+	return hasCode(err, "AccessDenied", "NotImplemented", "MethodNotAllowed", "NoSuchUpload")
 }

@@ -28,7 +28,8 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err := object.CheckKey(key); err != nil {
 		return nil, err
 	}
-	options := d.writerOptions(o)
+	options := &blob.WriterOptions{ContentType: contentType}
+	tuneS3(d.bucket.blob, options, o)
 	var want *state
 	if o.Unchanged {
 		var err error
@@ -57,12 +58,6 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	b.buf = writeBuffers.Get().(*bufio.Writer)
 	b.buf.Reset(w)
 	return b, nil
-}
-
-func (d *Dir) writerOptions(o object.WriteOptions) *blob.WriterOptions {
-	options := &blob.WriterOptions{ContentType: contentType}
-	tuneS3(d.bucket.blob, options, o)
-	return options
 }
 
 // Put implements object.Dir.

@@ -20,9 +20,9 @@ func (everything) Cleared(string) error                 { return nil }
 func setupLocal(t *testing.T) (dir *Dir, root string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "root")
-	dir, err := OpenDir("here", root, everything{})
+	opened, err := OpenDir("here", root, everything{})
 	require.NoError(t, err)
-	return dir, root
+	return opened.(*Dir), root
 }
 
 func TestFileInTheWay(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -37,7 +39,7 @@ type sinkWriter struct {
 }
 
 // createSink begins to write into the sink at a path.
-func createSink(ctx context.Context, path, where string, at place, o object.WriteOptions) (*sinkWriter, error) {
+func createSink(ctx context.Context, path, where string, at place, o object.WriteOptions) (object.Writer, error) {
 	w := &sinkWriter{ctx: ctx, where: where, path: path, place: at, out: bufio.NewWriterSize(io.Discard, spoolBuffer)}
 	if at.null {
 		return w, nil
@@ -131,4 +133,144 @@ func (w *sinkWriter) Abort() {
 		_ = w.spool.Close() // it is discarded
 		_ = os.Remove(w.spool.Name())
 	}
+}
+
+// place is what stands where an object is to be written, replaced or removed.
+type place struct {
+	// sink: a device or a pipe, which is written into. Nothing there is ever replaced or removed.
+	sink bool
+	// pipe: the sink is a named pipe, which waits for its reader.
+	pipe bool
+	// null: the sink is the device that throws everything away.
+	null bool
+	// own is the number of the file that this process has open there, or -1.
+	own int
+	// perm are the access rights of the file that is there, and all rights if there is none.
+	perm fs.FileMode
+}
+
+// placeAt looks at what stands at a path. A link to a file, or to nothing, is replaced as a file is; a link to a device or a pipe
+// is one. The error, which is permanent, says that there is something that can be neither replaced nor written into.
+func placeAt(path, where string) (place, error) {
+	info, err := os.Lstat(path)
+	if err != nil { // nothing is there, or what comes next meets the reason
+		return place{perm: fs.ModePerm, own: -1}, nil
+	}
+	linked := info.Mode()&fs.ModeSymlink != 0
+	if linked {
+		if info, err = os.Stat(path); err != nil {
+			return place{perm: fs.ModePerm, own: -1}, nil
+		}
+	}
+	switch mode := info.Mode(); {
+	case linked && isDescriptor(path):
+		return place{sink: true, own: ownDescriptor(path)}, nil
+	case mode.IsRegular():
+		return place{perm: mode.Perm(), own: -1}, nil
+	case mode.IsDir():
+		return place{perm: fs.ModePerm, own: -1}, nil
+	case mode&fs.ModeNamedPipe != 0, mode&fs.ModeCharDevice != 0:
+		return place{sink: true, pipe: mode&fs.ModeNamedPipe != 0, null: isNull(info), own: -1}, nil
+	default:
+		kind := "something that is no file"
+		switch {
+		case mode&fs.ModeSocket != 0:
+			kind = "a socket"
+		case mode&fs.ModeDevice != 0:
+			kind = "a disk"
+		}
+		return place{}, &object.OpError{Op: "writing", Where: where, Err: fs.ErrInvalid,
+			Text: kind + " stands there, which is neither replaced nor written into", Next: "name another place"}
+	}
+}
+
+func isNull(info fs.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(null, info)
+}
+
+var descriptorPattern = regexp.MustCompile(`^/proc/(\d+)(?:/task/\d+)?/fd/(\d+)$`)
+
+// maxDescriptorLinks bounds the links from a path to an open file: /dev/stdout, /dev/fd/1, /proc/self/fd/1.
+const maxDescriptorLinks = 8
+
+// descriptor returns the process and the number of the open file that a path, such as /dev/stdout, is a link to; ok is false if it is none.
+func descriptor(path string) (pid, number int, ok bool) {
+	for range maxDescriptorLinks {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return 0, 0, false
+		}
+		path = filepath.Join(dir, filepath.Base(path))
+		if found := descriptorPattern.FindStringSubmatch(path); found != nil {
+			pid, errPID := strconv.Atoi(found[1])
+			number, errNumber := strconv.Atoi(found[2])
+			return pid, number, errPID == nil && errNumber == nil
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return 0, 0, false
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(dir, target)
+		}
+		path = target
+	}
+	return 0, 0, false
+}
+
+// isDescriptor reports whether a path is a link to an open file of a process: that file is written into, whatever it is.
+func isDescriptor(path string) bool {
+	_, _, ok := descriptor(path)
+	return ok
+}
+
+// ownDescriptor is the number of the file of this process that a path is a link to, or -1.
+func ownDescriptor(path string) int {
+	if pid, number, ok := descriptor(path); ok && pid == os.Getpid() {
+		return number
+	}
+	return -1
+}
+
+// Sink implements object.Sinker.
+func (d *Dir) Sink(key string) (bool, error) {
+	path, err := d.writable(key)
+	if err != nil {
+		return false, err
+	}
+	there, err := placeAt(path, d.where(key))
+	if err != nil || !there.sink {
+		return false, err
+	}
+	if path, err = d.followed(path, key); err != nil {
+		return true, err
+	}
+	if err := mayWrite(path); err != nil {
+		return true, Error("writing", d.where(key), err)
+	}
+	return true, nil
+}
+
+// followed returns the path of a sink that may be written into: where a link leads must be allowed, too. What a process has
+// open may be, if the link to it is.
+func (d *Dir) followed(path, key string) (string, error) {
+	if isDescriptor(path) {
+		return path, nil
+	}
+	path, err := d.admission.Existing(d.where(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", Error("writing", d.where(key), err)
+	}
+	return path, err
+}
+
+// IsLinkedSink reports whether a path is a symbolic link to a device or a pipe.
+func IsLinkedSink(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return false
+	}
+	there, err := placeAt(path, path)
+	return err == nil && there.sink
 }

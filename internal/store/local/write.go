@@ -38,7 +38,7 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 		if path, err = d.followed(path, key); err != nil {
 			return nil, err
 		}
-		return sinkOrError(createSink(ctx, path, d.where(key), there, o))
+		return createSink(ctx, path, d.where(key), there, o)
 	}
 	creating := stall.Begin(ctx, "creating", d.where(key))
 	f, made, err := createTemp(path, d.perm&there.perm, o)
@@ -52,14 +52,6 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err != nil {
 		w.Abort()
 		return nil, Error("writing", d.where(key), err)
-	}
-	return w, nil
-}
-
-// sinkOrError returns no Writer that holds nil.
-func sinkOrError(w *sinkWriter, err error) (object.Writer, error) {
-	if err != nil {
-		return nil, err
 	}
 	return w, nil
 }

@@ -2,11 +2,17 @@ package object
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"path"
+	"path/filepath"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Info describes an object.
@@ -128,7 +134,7 @@ type WriteOptions struct {
 	Scratch string
 	// Unchanged: Commit replaces only the object that is there when the Writer is created, or nothing if there is none,
 	// and fails with *ReplacedError if another one has been written since, or if it has been removed. It has no effect on local files, which
-	// have the lock of Guard, and in a bucket without conditional writes: see Conditional.
+	// have the lock of Guard, and in a bucket without conditional writes: see store.Conditional.
 	Unchanged bool
 }
 
@@ -164,14 +170,6 @@ type Sinker interface {
 	Sink(key string) (bool, error)
 }
 
-// Sink reports whether there is a device or a pipe in the place of an object: see [Sinker].
-func Sink(d Dir, key string) (bool, error) {
-	if s, ok := d.(Sinker); ok {
-		return s.Sink(key)
-	}
-	return false, nil
-}
-
 // CreateWith is d.Create with options, which are only hints: a Dir that takes none ignores them.
 func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer, error) {
 	if c, ok := d.(Creator); ok {
@@ -180,37 +178,9 @@ func CreateWith(ctx context.Context, d Dir, key string, o WriteOptions) (Writer,
 	return d.Create(ctx, key)
 }
 
-// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local, by its lock,
-// and if the service behind a bucket has conditional writes. The first time for a bucket it writes an object beside key, to find out.
-func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
-	c, ok := d.(interface {
-		Conditional(ctx context.Context, key string) (bool, error)
-	})
-	if !ok {
-		return true, nil
-	}
-	return c.Conditional(ctx, key)
-}
-
-// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes it deletes
-// nothing that is written there later.
-func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
-	if r, ok := d.(interface {
-		Removal(ctx context.Context, key string) (func(context.Context) error, error)
-	}); ok {
-		return r.Removal(ctx, key)
-	}
-	return func(ctx context.Context) error { return d.Delete(ctx, key) }, nil
-}
-
 // Put writes a whole object through d.Create: what Dir.Put does.
 func Put(ctx context.Context, d Dir, key string, data []byte) error {
-	return PutWith(ctx, d, key, data, WriteOptions{})
-}
-
-// PutWith is Put with options.
-func PutWith(ctx context.Context, d Dir, key string, data []byte, o WriteOptions) error {
-	w, err := CreateWith(ctx, d, key, o)
+	w, err := CreateWith(ctx, d, key, WriteOptions{})
 	if err != nil {
 		return err
 	}
@@ -266,4 +236,92 @@ func claimOnce(ctx context.Context, d Dir, key, value string, admit func(held st
 		return err
 	}
 	return w.Commit()
+}
+
+const (
+	// LockSuffix ends the name of a lock file. No key may have it.
+	LockSuffix = ".lock"
+	tempSuffix = ".tmp"
+	// tokenLength gives 65 random bits: no two writers ever share a temporary name.
+	tokenLength = 13
+	// maxTempBase keeps temporary names within the 255 bytes that file systems allow.
+	maxTempBase = 200
+)
+
+// CheckKey returns an error, which is fs.ErrInvalid, if key cannot name an object in every kind of
+// Dir.
+func CheckKey(key string) error {
+	reason := ""
+	switch {
+	case key == "":
+		reason = "is empty"
+	case key == "." || !fs.ValidPath(key):
+		reason = "is not a relative path of plain elements"
+	case strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == '\\' }):
+		reason = "has a control character or backslash"
+	case Reserved(path.Base(key)):
+		reason = "is reserved for locks and unfinished files"
+	default:
+		if _, err := filepath.Localize(key); err == nil {
+			return nil
+		}
+		reason = "is not a valid file name on this system"
+	}
+	return fmt.Errorf("the key %q %s: %w", key, reason, fs.ErrInvalid)
+}
+
+// CheckPrefix is CheckKey for the beginning of keys, which may end in the middle of a name.
+func CheckPrefix(prefix string) error {
+	dir, _ := path.Split(prefix)
+	if dir = strings.TrimSuffix(dir, "/"); prefix == "" || dir == "" && prefix[0] != '/' {
+		return nil
+	}
+	if dir == "." || !fs.ValidPath(dir) || strings.Contains(prefix, `\`) {
+		return fmt.Errorf("the prefix %q is not the beginning of a relative path of plain elements: %w", prefix, fs.ErrInvalid)
+	}
+	return nil
+}
+
+// Reserved reports whether a file name is that of a lock or of an unfinished write.
+func Reserved(name string) bool {
+	if strings.HasSuffix(name, LockSuffix) {
+		return true
+	}
+	_, ok := TempOf(name)
+	return ok
+}
+
+// TempName returns a new temporary name for the file name: ".name.token.tmp".
+func TempName(name string) string {
+	if len(name) > maxTempBase {
+		name = name[:maxTempBase]
+		for !utf8.ValidString(name) {
+			name = name[:len(name)-1]
+		}
+	}
+	return "." + name + "." + strings.ToLower(rand.Text()[:tokenLength]) + tempSuffix
+}
+
+// TempOf returns the file name that a temporary name was made for (its beginning, if it was very
+// long), and whether it is a temporary name.
+func TempOf(temp string) (name string, ok bool) {
+	rest, ok := strings.CutSuffix(temp, tempSuffix)
+	dot := len(rest) - tokenLength - 1
+	if !ok || dot < 2 || rest[0] != '.' || rest[dot] != '.' {
+		return "", false
+	}
+	for _, c := range []byte(rest[dot+1:]) {
+		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return "", false
+		}
+	}
+	return rest[1:dot], true
+}
+
+// CheckRange returns an error, which is fs.ErrInvalid, if an object cannot be read from offset.
+func CheckRange(where string, offset int64) error {
+	if offset < 0 {
+		return fmt.Errorf("reading %s from the negative offset %d: %w", where, offset, fs.ErrInvalid)
+	}
+	return nil
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // fullErrnos say that there is no space left.
-var fullErrnos = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+var fullErrnos = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
 
 // permanentErrnos are other errors that retrying cannot help.
-var permanentErrnos = []syscall.Errno{
+var permanentErrnos = []error{
 	windows.ERROR_WRITE_PROTECT, windows.ERROR_DIRECTORY, windows.ERROR_INVALID_NAME,
 	windows.ERROR_FILENAME_EXCED_RANGE, syscall.ENOTDIR, syscall.EISDIR,
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
+	"slices"
 )
 
 // LocationError says why a location cannot be understood. It is fs.ErrInvalid.
@@ -85,9 +85,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 // Doing returns err as an error of doing something: "reading /x". If it is one of a store, it says that itself already,
 // and is returned as it is.
 func Doing(what string, err error) error {
-	var op *OpError
-	var replaced *ReplacedError
-	if err == nil || errors.As(err, &op) || errors.As(err, &replaced) {
+	if err == nil || errors.As(err, new(*OpError)) || errors.As(err, new(*ReplacedError)) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -102,13 +100,8 @@ func Missing(op, where, text string) error {
 // Full reports whether err says that there is no space left.
 func Full(err error) bool { return isAny(err, fullErrnos) }
 
-func isAny(err error, errnos []syscall.Errno) bool {
-	for _, errno := range errnos {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+func isAny(err error, targets []error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
 // APIError is an error of the service behind a bucket.
@@ -127,6 +120,8 @@ var permanentCodes = map[string]bool{
 	"PermanentRedirect": true, "SignatureDoesNotMatch": true,
 }
 
+var permanentErrors = []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid}
+
 // Permanent reports whether retrying cannot help and a person has to act: a missing object or
 // bucket, a lack of permission, a read-only file system,
 // a file where a directory is needed or the reverse, an invalid location, a corrupt object, a newer
@@ -136,19 +131,9 @@ func Permanent(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	for _, target := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	var fenced *FencedError
-	var corrupt *CorruptError
-	if errors.As(err, &fenced) || errors.As(err, &corrupt) {
+	if isAny(err, permanentErrors) || isAny(err, permanentErrnos) || errors.As(err, new(*FencedError)) || errors.As(err, new(*CorruptError)) {
 		return true
 	}
-	var api APIError
-	if errors.As(err, &api) && permanentCodes[api.ErrorCode()] {
-		return true
-	}
-	return isAny(err, permanentErrnos)
+	api, ok := errors.AsType[APIError](err)
+	return ok && permanentCodes[api.ErrorCode()]
 }

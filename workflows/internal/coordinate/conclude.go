@@ -51,21 +51,16 @@ func (c *Coordinator) milestone(r job.Report) job.Milestone {
 	}
 }
 
-// searchAttributes are what the server's own list can filter by.
-func (c *Coordinator) searchAttributes() search.Attributes {
-	r := c.overview()
-	s := search.Attributes{Pool: r.Pool, State: r.State, Failed: r.Failed}
-	s.Percent, _ = r.Percent()
-	return s
-}
-
 // enlist writes what those who list jobs see.
 func (c *Coordinator) enlist(m job.Milestone, memo map[string]any) {
 	c.State.Listed = m.Counted
 	c.State.Listed.At = workflow.Now(c.Ctx)
 	memo[wire.MemoProgress] = m
 	if c.In.Searchable {
-		if err := workflow.UpsertTypedSearchAttributes(c.Ctx, c.searchAttributes().Updates()...); err != nil {
+		r := c.overview()
+		percent, _ := r.Percent()
+		found := search.Attributes{Pool: r.Pool, State: r.State, Percent: percent, Failed: r.Failed} // what the server's own list can filter by
+		if err := workflow.UpsertTypedSearchAttributes(c.Ctx, found.Updates()...); err != nil {
 			workflow.GetLogger(c.Ctx).Error("writing the job's search attributes", "error", err)
 		}
 	}

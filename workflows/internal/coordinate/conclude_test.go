@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 )
@@ -33,7 +34,7 @@ func TestD3_LargestReport(t *testing.T) {
 	for range limits.MaxLaterErrors {
 		r.LaterErrors = append(r.LaterErrors, job.Error{Type: strings.Repeat("<", 200), Message: strings.Repeat("<", maxLaterText)})
 	}
-	r.Reason = strings.Repeat("<", maxErrorText)
+	r.Reason = strings.Repeat("<", execute.MaxErrorText)
 	require.LessOrEqual(t, encodedReport(t, *r), wire.MaxCounted)
 }
 

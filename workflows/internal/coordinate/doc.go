@@ -2,19 +2,19 @@
 // takes settings, watches tolerance and rate, reports, salvages, continues as new and concludes. It knows no kind of job: that is its
 // [Work], which finds the next [Assignment] and finishes the output. A leg is reached by its [Handle].
 //
-//	work.go, run.go            what is special to a kind of job; a job from its start to its end
-//	coordinator.go             signals, queries, and the loop that starts whatever can start
-//	planning.go, presence.go   what an earlier run has left, the next assignment; a pool that nobody serves
-//	openlegs.go, window.go     open legs, and how many places of the window each of them gets
-//	stop.go, conclude.go       how a job ends
-//	settings.go, hooks.go, tolerance.go, throttle.go
-//	check.go                   input that makes no sense
+//	work.go                    what is special to a kind of job
+//	coordinator.go             a job from its start to its end: input that makes no sense, signals, queries, and the loop
+//	                           that starts whatever can start
+//	planning.go                what an earlier run has left, the next assignment; a pool that nobody serves
+//	openlegs.go, window.go     open legs, how many places of the window each of them gets, and the rate of all
+//	stop.go, conclude.go       settings and stops; how a job ends
+//	hooks.go, tolerance.go
 //
 // # How a job runs
 //
 // An assignment of a file job is a page of at most 600 batches, which Plan finds. The job gives it to a leg, and has
 // the next page planned meanwhile. A leg runs in a child workflow, or, if the first page is small, inside the job; the
-// coordinator uses the same handle for both (pages/leghandles.go). In the leg a dispatcher
+// coordinator uses the same handle for both (pages/pager.go). In the leg a dispatcher
 // (workflows/internal/dispatch) keeps a window of batches in flight. It takes them from a supply, has the leg execute
 // them, and hands accepted results to a recorder; it knows neither pages nor commits nor the kind of job, so another
 // kind of leg has the same dispatcher.
@@ -64,16 +64,16 @@
 //     many: it gives its legs thresholds, and they report their counts (signal counts) in steps of an eighth of what
 //     is still tolerated, and once if none of the first 1,000 outcomes is a success, or 20 items have failed alone
 //     before any success: a batch then returns its rest, and the job decides (coordinate/tolerance.go,
-//     dispatch/failurecounts.go).
+//     dispatch/progress.go).
 //   - Progress. The same signal reports how far a leg is, for its page and memo: at most eight times a leg, and at
 //     most every 10 s. Reports ask all legs, and add what heartbeats say of batches in flight (job/glance.go):
 //     heartbeats are read first, and each workflow says which of these executions it still has in flight, so that
 //     none counts twice.
 //   - Rate. Each batch is given its own rate; those of all in flight add up to the job's, and no more are in flight
-//     than that needs (dispatch/rate.go). If handlers ask to slow down so often that the rate must be the reason
+//     than that needs (dispatch/window.go). If handlers ask to slow down so often that the rate must be the reason
 //     (internal/calls/slowdown.go), the batch ends with a rest: the leg pauses at once, the job (signal slow,
-//     throttle.go) halves the rate for all legs (limits), and it recovers automatically.
-//   - Settings come by an update; invalid ones are refused without a trace (settings.go). They are part of the spec
+//     window.go) halves the rate for all legs (limits), and it recovers automatically.
+//   - Settings come by an update; invalid ones are refused without a trace (stop.go). They are part of the spec
 //     from then on. A smaller window takes places from the latest legs, which dispatch nothing until that many of
 //     their batches have ended.
 //   - Hooks are functions of a worker that a job names; each is one activity on the pool's io queue, with a key that

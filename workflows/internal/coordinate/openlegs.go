@@ -1,16 +1,16 @@
 package coordinate
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/pool"
-	"go.temporal.io/sdk/workflow"
 )
 
 // OpenLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
@@ -123,12 +123,7 @@ func (c *Coordinator) Opened(in wire.LegInput, p Assignment, handle Handle) *Ope
 
 // LegEnded takes what a leg has done.
 func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
-	for i := range c.Legs {
-		if c.Legs[i] == ended {
-			c.Legs = append(c.Legs[:i], c.Legs[i+1:]...)
-			break
-		}
-	}
+	c.Legs = slices.DeleteFunc(c.Legs, func(l *OpenLeg) bool { return l == ended })
 	r := &c.State.Report
 	c.State.Heads = append(c.State.Heads, result.Manifests...)
 	c.State.Speed = result.Speed
@@ -157,11 +152,6 @@ func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 		c.SendLimits()
 	}
 	c.rebound()
-}
-
-// LegSummary says, for people, what a leg has to run.
-func LegSummary(in wire.LegInput, p Assignment) string {
-	return fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
 }
 
 // addStragglers adds what a leg has left behind to the report, as far as there is room for it.

@@ -5,21 +5,18 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"go.temporal.io/sdk/workflow"
 )
 
-// maxErrorText and maxLaterText bound what the report keeps of each text of an error that somebody
-// reports, of the first and of later ones, and maxErrorType what it keeps of the type, in bytes as JSON.
-const (
-	maxErrorText = execute.MaxErrorText
-	maxErrorType = execute.MaxErrorType
-	maxLaterText = 500
-)
+// maxLaterText bounds what the report keeps of each text of a later error, in bytes as JSON. Of the first it keeps more, as execute has it.
+const maxLaterText = 500
 
 // ListedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have been told: a write to
 // the list, at once, delays the stop on a small server by some 5 ms.
@@ -44,7 +41,7 @@ func (c *Coordinator) stop(stop job.Stop) {
 	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
 		grace = d
 	}
-	c.State.Report.Reason = text.Fit(reason, maxErrorText)
+	c.State.Report.Reason = text.Fit(reason, execute.MaxErrorText)
 	c.end(grace, c.State.Report.Reason)
 }
 
@@ -55,21 +52,19 @@ func (c *Coordinator) Fail(err *job.Error) {
 		return
 	}
 	if c.NoteError(*err) {
-		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, maxErrorText))
+		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, execute.MaxErrorText))
 	}
 }
 
 // stopsCleanly reports whether an error stops the job without making it fail.
-func (c *Coordinator) stopsCleanly(err *job.Error) bool {
-	return c.Spec().StopsCleanly(err.Type)
-}
+func (c *Coordinator) stopsCleanly(err *job.Error) bool { return c.Spec().StopsCleanly(err.Type) }
 
 // NoteError makes err the job's error, unless the job is ending already: then it is listed. It
 // reports whether it was the first.
 func (c *Coordinator) NoteError(err job.Error) bool {
 	r := &c.State.Report
-	err.Type = text.Fit(err.Type, maxErrorType)
-	err.Message, err.Stack = text.Fit(err.Message, maxErrorText), text.Fit(err.Stack, maxErrorText)
+	err.Type = text.Fit(err.Type, execute.MaxErrorType)
+	err.Message, err.Stack = text.Fit(err.Message, execute.MaxErrorText), text.Fit(err.Stack, execute.MaxErrorText)
 	later := job.Error{Type: err.Type, Message: text.Fit(err.Message, maxLaterText)}
 	switch {
 	case r.Error == nil && !c.Ending():
@@ -105,4 +100,47 @@ func (c *Coordinator) end(grace time.Duration, reason string) {
 	}
 	c.startShutdown(grace)
 	c.Selector.AddFuture(workflow.NewTimer(c.Ctx, ListedAfter), func(workflow.Future) { c.listState() })
+}
+
+// listenForSettings has settings changed by updates. An update that is refused leaves no trace.
+func (c *Coordinator) listenForSettings() error {
+	return workflow.SetUpdateHandlerWithOptions(c.Ctx, wire.UpdateSet,
+		func(_ workflow.Context, s job.Settings) (job.Settings, error) {
+			c.set(s)
+			return c.Spec().Settings(), nil
+		},
+		workflow.UpdateHandlerOptions{Description: "change settings of the running job", Validator: c.checkSettings})
+}
+
+// checkSettings refuses invalid settings.
+func (c *Coordinator) checkSettings(s job.Settings) error {
+	switch {
+	case c.notice != nil:
+		return temporal.NewApplicationError("the job is stopping: give settings to 'stint resume'", "Ending")
+	case c.finishing || c.concluded:
+		return temporal.NewApplicationError("all its items are done: settings have no effect any more", "Ending")
+	}
+	if s.IsZero() {
+		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate or STAGE.window", job.ErrorInvalid)
+	}
+	if err := c.Spec().CheckSettings(s); err != nil {
+		return temporal.NewApplicationError(err.Error(), job.ErrorInvalid)
+	}
+	return nil
+}
+
+// set changes settings. They are part of the spec from then on, over all the job's runs.
+func (c *Coordinator) set(s job.Settings) {
+	c.In.Spec = c.Spec().With(s)
+	c.State.Report.Settings = c.Spec().Settings()
+	c.State.Report.Stages = wire.AddStages(c.Spec().StageReports(), c.State.Report.Stages)
+	c.resize()
+	c.CheckOutcomes(false)
+	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 {
+		c.SendLimits()
+	}
+	if s.BatchItems != nil {
+		c.traits.Resized(*s.BatchItems)
+	}
+	c.WakeUp()
 }

@@ -3,9 +3,14 @@ package coordinate
 import (
 	"slices"
 
-	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
+	"github.com/stint-run/stint/workflows/internal/pool"
+	"github.com/stint-run/stint/workflows/internal/stagewindow"
+	"github.com/stint-run/stint/workflows/internal/throttle"
 )
 
 // The places of the window belong to the job. It grants them to its legs, which hand back those that they have no more
@@ -86,4 +91,90 @@ func (c *Coordinator) Hear(n wire.PoolNews) {
 		c.State.Speed, c.Planning.RateKnown = n.Speed, true
 	}
 	c.resize()
+}
+
+// A job's rate is limited by its settings, and for a while by its handler, if that asks to slow down.
+// The legs keep to it (package dispatch). While there is a limit, a leg starts only after the one before it has ended;
+// two that are open already share it.
+
+// Limits are those of the open legs.
+func (c *Coordinator) Limits() wire.LegLimits {
+	return wire.LegLimits{Rate: c.Spec().JobRate, Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
+}
+
+// Limited reports whether the job's rate is limited.
+func (c *Coordinator) Limited() bool { return dispatch.LimitAt(c.Limits(), workflow.Now(c.Ctx)) > 0 }
+
+// SlowDown applies a leg's request.
+func (c *Coordinator) SlowDown(r wire.SlowDownRequest) {
+	throttle.Of(&c.State.Slowed).SlowDown(workflow.Now(c.Ctx), r.Began, r.Delay, r.OfAll(len(c.Legs)))
+	c.SendLimits()
+}
+
+// SendLimits sends every leg its limits.
+func (c *Coordinator) SendLimits() {
+	now := c.Limits()
+	for i, l := range c.Legs {
+		l.bounds = c.nextBounds(c.Legs[:i])
+		l.restrict(now)
+	}
+}
+
+// restrict sends the leg limits, with its own shares of the windows of stages.
+func (l *OpenLeg) restrict(limits wire.LegLimits) {
+	l.Told++
+	limits.Number, limits.Stages = l.Told, l.bounds
+	l.Limit(limits)
+}
+
+// nextBounds are the shares of the windows of stages that a leg has which was opened after these.
+func (c *Coordinator) nextBounds(older []*OpenLeg) []wire.StageBound {
+	var windows []wire.StageBound
+	for _, stage := range c.Spec().StagePools() {
+		if stage.Window > 0 {
+			windows = append(windows, wire.StageBound{Stage: stage.Stage, Window: stage.Window})
+		}
+	}
+	if len(windows) == 0 {
+		return nil
+	}
+	held := make([]stagewindow.Held, 0, len(older))
+	for _, l := range older {
+		held = append(held, stagewindow.Held{Places: l.Places, Bounds: l.bounds})
+	}
+	return stagewindow.Share(windows, held)
+}
+
+// rebound gives the legs what has become free of the windows of stages.
+func (c *Coordinator) rebound() {
+	if c.Ending() {
+		return // nobody dispatches any more
+	}
+	for i, l := range c.Legs {
+		if bounds := c.nextBounds(c.Legs[:i]); !slices.Equal(bounds, l.bounds) {
+			l.bounds = bounds
+			l.restrict(c.Limits())
+		}
+	}
+}
+
+// throttled describes a lowered rate, or a pause, for the report; nil if there is neither.
+func (c *Coordinator) throttled() *job.Throttle {
+	now, s := workflow.Now(c.Ctx), throttle.Of(&c.State.Slowed)
+	rate := s.Rate(now)
+	if rate == 0 && !now.Before(s.From) {
+		return nil
+	}
+	return &job.Throttle{Rate: rate, Until: s.From}
+}
+
+// busyLegs is how many legs share the rate.
+func (c *Coordinator) busyLegs() int {
+	n := 0
+	for _, l := range c.Legs {
+		if !l.StandsBy {
+			n++
+		}
+	}
+	return n
 }

@@ -2,7 +2,10 @@ package dispatch
 
 import (
 	"cmp"
+	"slices"
 	"time"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/limits"
@@ -11,26 +14,16 @@ import (
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/stagewindow"
 	"github.com/stint-run/stint/workflows/internal/throttle"
-	"go.temporal.io/sdk/workflow"
 )
 
 // Dispatcher keeps a window of batches in flight, until its supply has ended or a stop comes. It counts the
 // attempts of each batch, has failed ones tried again, and gives what is accepted to its recorder. It belongs to one run
 // of a leg, and is used by its workflow only.
 type Dispatcher struct {
-	ctx       workflow.Context
-	spec      job.Spec
-	supply    Supply
-	recorder  Recorder
-	process   func(workflow.Context, wire.ProcessInput) workflow.Future
-	recover   func(wire.Hint) (wire.ProcessResult, bool)
-	doubt     func(began, now time.Time)
-	cameBack  func(at job.LoopSlot, runs bool)
-	link      Link
-	tally     func() wire.Counts
-	maxEvents int
-	selector  workflow.Selector
-	wake      workflow.Channel // makes Run look again
+	Config   // State and Sofar stay as the run began with them
+	ctx      workflow.Context
+	selector workflow.Selector
+	wake     workflow.Channel // makes Run look again
 
 	batches workflow.Context // of the executions: a stop cancels it
 	cancel  workflow.CancelFunc
@@ -39,17 +32,13 @@ type Dispatcher struct {
 	returned  []task
 	flying    []*task
 	silent    []silence // executions that nothing was heard of at a stop
-	delayed   int       // tasks that wait for a repetition
-	before    job.Totals
+	delayed   []*task   // those that wait for a repetition
 	sofar     wire.Outcomes
 	lastError string // for people
 
 	window window
 	rate   rateControl
 	report reporting
-	stages stages
-	gate   *stagewindow.Gate     // of a pipeline; nil: there is none
-	queued func() map[string]int // see Config
 	learning
 
 	notice  *wire.StopNotice
@@ -65,15 +54,16 @@ const MaxBytes = 40 << 20
 
 // New makes a dispatcher. Nothing is dispatched before Run, and it hears of no signal before Listen or ListenInside.
 func New(ctx workflow.Context, c Config) *Dispatcher {
+	c.MaxEvents = cmp.Or(c.MaxEvents, MaxEvents)
 	d := &Dispatcher{
-		ctx: ctx, spec: c.Spec, supply: c.Supply, recorder: c.Recorder, process: c.Process, recover: c.Recover, doubt: c.Doubt, cameBack: c.CameBack, link: c.Link, tally: c.Tally, maxEvents: cmp.Or(c.MaxEvents, MaxEvents),
-		selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
-		returned: begin(c.State.Tasks), before: c.Sofar.Totals, sofar: c.Sofar,
-		window: window{places: c.State.Window, last: c.State.Last},
-		rate:   newRateControl(ctx, c),
-		report: newReporting(c), learning: newLearning(c.State),
-		stages: newStages(c), gate: c.Gate, queued: c.Queued,
+		Config: c, ctx: ctx, selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
+		returned: begin(c.State.Tasks), sofar: c.Sofar,
+		window:   window{places: c.State.Window, last: c.State.Last},
+		rate:     rateControl{limits: c.State.Limits, requests: c.State.SlowDowns, began: workflow.Now(ctx)},
+		report:   reporting{reported: c.Sofar.Totals.Failed},
+		learning: learning{known: c.State.Known, news: c.State.News, speedAwaited: c.State.SpeedAwaited},
 	}
+	d.report.set(c.State.Limits.Report)
 	d.batches, d.cancel = workflow.WithCancel(ctx)
 	return d
 }
@@ -96,10 +86,10 @@ func (d *Dispatcher) ended() bool {
 	if d.overdue {
 		return true
 	}
-	if len(d.flying) > 0 || d.window.underWay > 0 || d.delayed > 0 {
+	if len(d.flying) > 0 || d.window.underWay > 0 || len(d.delayed) > 0 {
 		return false
 	}
-	return d.Halted() || d.full || len(d.returned) == 0 && d.supply.Ended()
+	return d.Halted() || d.full || len(d.returned) == 0 && d.Supply.Ended()
 }
 
 // Retire has nothing new dispatched, as if the history were long enough: Run returns once what is in flight has ended.
@@ -116,7 +106,7 @@ func (d *Dispatcher) Full() bool { return d.full }
 func (d *Dispatcher) Halted() bool { return d.notice != nil || d.sofar.Error != nil }
 
 // waiting is how many batches wait for a place.
-func (d *Dispatcher) waiting() int { return len(d.returned) + d.supply.Waiting() }
+func (d *Dispatcher) waiting() int { return len(d.returned) + d.Supply.Waiting() }
 
 func (d *Dispatcher) dispatch() {
 	before := len(d.flying)
@@ -126,7 +116,7 @@ func (d *Dispatcher) dispatch() {
 		}
 	}()
 	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() && !d.full {
-		if info := workflow.GetInfo(d.ctx); info.GetCurrentHistoryLength() >= d.maxEvents || info.GetCurrentHistorySize() >= MaxBytes {
+		if info := workflow.GetInfo(d.ctx); info.GetCurrentHistoryLength() >= d.MaxEvents || info.GetCurrentHistorySize() >= MaxBytes {
 			d.full = true
 			return
 		}
@@ -151,7 +141,7 @@ func (d *Dispatcher) next() (task, bool) {
 	d.look()
 	if d.sofar.Outage != nil && len(d.flying) == 0 {
 		// What failed may wait for the host of one input only: another one's batches are not held up by it.
-		if t, ok := d.supply.Next(); ok {
+		if t, ok := d.Supply.Next(); ok {
 			return task{Task: t}, ok
 		}
 	}
@@ -159,7 +149,7 @@ func (d *Dispatcher) next() (task, bool) {
 	if ok || blocked {
 		return t, ok
 	}
-	new, ok := d.supply.Next()
+	new, ok := d.Supply.Next()
 	return task{Task: new}, ok
 }
 
@@ -174,15 +164,15 @@ func (d *Dispatcher) execute(t task) {
 	flying := &t
 	d.flying = append(d.flying, flying)
 	recovering := throttle.Of(&d.rate.limits.Slowed).Rate(t.started) > 0
-	ctx := execute.BatchOptions(d.batches, d.spec, t.activityID(), t.summary())
-	future := d.process(ctx, wire.ProcessInput{
-		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.spec), Grace: max(0, d.spec.Grace), Slice: t.slice(recovering),
-		Take: t.items(), Verdict: t.verdict(), OnError: d.spec.OnError, Pace: t.pace,
-		Hopeless: d.hopeless(), Flatten: d.spec.Flatten, KeepDrops: d.spec.Dropped != "",
+	ctx := execute.BatchOptions(d.batches, d.Spec, t.activityID(), t.summary())
+	future := d.Process(ctx, wire.ProcessInput{
+		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: max(0, d.Spec.Grace), Slice: t.slice(recovering),
+		Take: t.items(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace,
+		Hopeless: d.hopeless(), Flatten: d.Spec.Flatten, KeepDrops: d.Spec.Dropped != "",
 	})
 	d.selector.AddFuture(future, func(f workflow.Future) {
 		d.receiveRestarts() // one may have come before the end that it excuses
-		d.land(flying)
+		d.flying = slices.DeleteFunc(d.flying, func(t *task) bool { return t == flying })
 		var result wire.ProcessResult
 		if err := f.Get(d.ctx, &result); err != nil {
 			d.failed(*flying, err)
@@ -192,22 +182,13 @@ func (d *Dispatcher) execute(t task) {
 		} else {
 			d.succeeded(*flying, result)
 		}
-		d.link.BatchEnded()
+		d.Link.BatchEnded()
 	})
 }
 
 func callLimits(spec job.Spec) wire.CallLimits {
 	return wire.CallLimits{
 		Timeout: max(0, spec.CallTimeout), Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff,
-	}
-}
-
-func (d *Dispatcher) land(t *task) {
-	for i := range d.flying {
-		if d.flying[i] == t {
-			d.flying = append(d.flying[:i], d.flying[i+1:]...)
-			return
-		}
 	}
 }
 
@@ -227,11 +208,11 @@ func (d *Dispatcher) Wake() { d.wake.SendAsync(nil) }
 // Handover takes out what the dispatcher of the leg's next run begins with, the batches of the supply included. It is
 // for a dispatcher whose Run has returned.
 func (d *Dispatcher) Handover() wire.LegState {
-	if d.gate != nil {
-		d.gate.Open()
+	if d.Gate != nil {
+		d.Gate.Open()
 	}
 	return wire.LegState{
-		Number: d.report.leg, Tasks: append(end(d.returned), drain(d.supply)...), Window: d.window.places, Last: d.window.last,
+		Number: d.State.Number, Tasks: append(end(d.returned), drain(d.Supply)...), Window: d.window.places, Last: d.window.last,
 		Limits: d.rate.limits, SlowDowns: d.rate.requests,
 		Known: d.known, News: d.news, SpeedAwaited: d.speedAwaited,
 	}
@@ -273,7 +254,7 @@ func (d *Dispatcher) Returned() int64 {
 // Lose takes back what has been accepted since New, because it could not be recorded: err is the leg's error
 // then, unless it has one.
 func (d *Dispatcher) Lose(err *job.Error) {
-	d.sofar.Totals, d.sofar.Stages = d.before, d.stages.before
+	d.sofar.Totals, d.sofar.Stages = d.Config.Sofar.Totals, d.Config.Sofar.Stages
 	if d.sofar.Error == nil {
 		d.sofar.Error = err
 	}
@@ -282,4 +263,83 @@ func (d *Dispatcher) Lose(err *job.Error) {
 // retryDelay doubles the first delay with every try, up to limits.MaxBackoff.
 func retryDelay(first time.Duration, tries int) time.Duration {
 	return backoff.Delay(first, tries, limits.MaxBackoff)
+}
+
+// Config is what a leg gives its dispatcher. What makes one kind of leg differ from another is in Supply, Recorder
+// and Process.
+type Config struct {
+	Spec     job.Spec
+	State    wire.LegState
+	Sofar    wire.Outcomes // of the leg's earlier runs
+	Supply   Supply
+	Recorder Recorder
+	// Process starts one execution of a batch, and returns the future of its activities.ProcessResult. ctx has the
+	// options of the activity, which Process may change, and is cancelled by a stop; in is complete but for what the
+	// kind of leg adds: where the items come from, and where their outcomes go. It does not block.
+	Process func(ctx workflow.Context, in wire.ProcessInput) workflow.Future
+	Link    Link
+	// Recover returns what an execution has done that is lost, has failed or still runs when a stop's time is over, as if it had returned that: a
+	// result with a rest. The hint is its last heartbeat, or the detail of its error. It returns false if the hint does not say. Nil: an execution
+	// has done all or nothing.
+	Recover func(hint wire.Hint) (wire.ProcessResult, bool)
+	// Doubt takes in that a stop has now left an execution behind of which nothing is known. Nil if Recover is.
+	Doubt func(began, now time.Time)
+	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the next one has begun. Nil if
+	// Recover is.
+	CameBack func(at job.LoopSlot, runs bool)
+	// Tally are the outcomes that the job's rules count; nil: all of the leg.
+	Tally func() wire.Counts
+	// Gate decides which tasks of a pipeline may start, and has Supply ask it. Nil: all may.
+	Gate *stagewindow.Gate
+	// Queued is how many tasks Supply has for each stage of a pipeline. Nil: there are no stages.
+	Queued func() map[string]int
+	// MaxEvents is the length of history at which the dispatcher begins nothing more; 0: [MaxEvents].
+	MaxEvents int
+}
+
+// Supply is where a dispatcher takes new batches from. It belongs to one dispatcher and is used by its
+// workflow only. Batches that come back (repetitions, rests) stay with the dispatcher. If it gets new
+// batches, or ends, while Run waits, Wake has to be called.
+type Supply interface {
+	// Next takes out the next batch, with a Number that no other batch of the job has. It returns false if there is
+	// none now that may start.
+	Next() (wire.Task, bool)
+	// Waiting returns how many batches wait now.
+	Waiting() int
+	// Ended reports that Next returns no more batches, now or later.
+	Ended() bool
+}
+
+// drain takes out all batches, as tasks.
+func drain(s Supply) []wire.Task {
+	var left []wire.Task
+	for {
+		t, ok := s.Next()
+		if !ok {
+			return left
+		}
+		left = append(left, t)
+	}
+}
+
+// Recorder takes the results that a dispatcher accepts. It is used by one workflow only.
+type Recorder interface {
+	// Accept takes what one execution of a task has done: its Entry has at least one item. It does not block.
+	Accept(t wire.Task, r wire.ProcessResult)
+}
+
+// Link is how a leg reaches its job. No method blocks.
+type Link interface {
+	// Failed reports the error that ends the leg, while the leg still drains.
+	Failed(err *job.Error)
+	// SlowDown reports a handler's request to slow down.
+	SlowDown(r wire.SlowDownRequest)
+	// Counted reports how many items have failed.
+	Counted(c wire.Counts)
+	// Heard reports what has become known of the pool.
+	Heard(n wire.PoolNews)
+	// BatchEnded is called after every end of an execution.
+	BatchEnded()
+	// HandBack gives places to the job. The future fails if that has ended.
+	HandBack(places int) workflow.Future
 }

@@ -5,16 +5,13 @@
 //
 // # What lies where
 //
-//	config.go                  what a leg gives a dispatcher, and gets: Config, State, Outcomes
-//	dispatcher.go, task.go     what keeps batches in flight, and a batch
-//	outcome.go, onerror.go     what follows from the end of a batch, and from a failed item where the first one ends the job
-//	deaths.go, halve.go        a batch whose workers keep dying, and its narrowing down; cameback.go: workers that were thought dead
-//	window.go, rate.go         a leg's share of the window, and of the rate
-//	learning.go                what it reports of the pool
-//	failurecounts.go           what it reports of failed items; stagecounts.go: of stages
-//	stop.go, stragglers.go     a stop; what is still running after it
-//	signals.go, link.go        the signals between a job and its legs, those that reach a leg, those that it sends
-//	progress.go                what queries and people see
+//	dispatcher.go            what a leg gives a dispatcher, and what keeps batches in flight
+//	task.go                  a batch; one whose workers keep dying, and its narrowing down; workers that were thought dead
+//	outcome.go               what follows from the end of a batch
+//	window.go                a leg's share of the window, and of the rate; what it reports of the pool
+//	stop.go                  a stop, and a failed item where the first one ends the job; what is still running after it
+//	signals.go               the signals between a job and its legs, those that reach a leg, those that it sends
+//	progress.go              what it reports of failed items; what queries and people see, by stages, too
 //
 // # Another kind of leg
 //

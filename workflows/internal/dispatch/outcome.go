@@ -19,7 +19,7 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
-		d.recorder.Accept(t.Task, r)
+		d.Recorder.Accept(t.Task, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
@@ -47,7 +47,7 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	if r.SlowDown > 0 {
 		d.slowDown(t, r.SlowDown)
 	}
-	if r.FirstError != nil && d.spec.OnError == job.OnErrorStop {
+	if r.FirstError != nil && d.Spec.OnError == job.OnErrorStop {
 		d.itemFailed(r.FirstError)
 	}
 	d.reportCounts()
@@ -100,7 +100,7 @@ func (d *Dispatcher) failed(t task, err error) {
 		d.died(t, err)
 		return
 	}
-	if t.Tries++; t.Tries >= d.spec.Attempts {
+	if t.Tries++; t.Tries >= d.Spec.Attempts {
 		d.again(t)
 		d.fail(exhausted(t, t.Tries, cause.Message))
 		return
@@ -124,16 +124,16 @@ func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 // recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It returns false if that
 // is not known.
 func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool) {
-	if d.recover == nil || hint == nil {
+	if d.Recover == nil || hint == nil {
 		return t, false
 	}
-	r, ok := d.recover(*hint)
+	r, ok := d.Recover(*hint)
 	if !ok || r.Rest == nil || t.answers(&r) != nil {
 		return t, false
 	}
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
-		d.recorder.Accept(t.Task, r)
+		d.Recorder.Accept(t.Task, r)
 		d.sofar.Totals.Add(r.Totals)
 		d.credit(r)
 		t.Batch, t.Trials = *r.Rest, r.Trials
@@ -146,12 +146,10 @@ func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool
 // retryLater has a task tried again after a delay, in which it holds no place.
 func (d *Dispatcher) retryLater(t task) {
 	d.sofar.Totals.Retries++
-	d.delayed++
-	d.stages.delayed = append(d.stages.delayed, &t)
-	timer := workflow.NewTimer(d.batches, retryDelay(d.spec.Backoff, t.failures()))
+	d.delayed = append(d.delayed, &t)
+	timer := workflow.NewTimer(d.batches, retryDelay(d.Spec.Backoff, t.failures()))
 	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
-		d.delayed--
-		d.stages.resume(&t)
+		d.delayed = slices.DeleteFunc(d.delayed, func(other *task) bool { return other == &t })
 		d.again(t)
 	})
 }

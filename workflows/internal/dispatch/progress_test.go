@@ -22,7 +22,7 @@ func (none) Ended() bool             { return true }
 func TestLegDetails(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
-	l := &Dispatcher{supply: none{}, returned: make([]task, 5), delayed: 2}
+	l := &Dispatcher{Config: Config{Supply: none{}}, returned: make([]task, 5), delayed: []*task{{}, {}}}
 	for i := range 4 {
 		l.flying = append(l.flying, &task{Task: wire.Task{Batch: wire.Batch{First: int64(i) * 10, Count: 10}.Sealed(), Number: int64(i + 1)}, started: at.Add(time.Duration(i*i-2*i) * time.Second)})
 	}

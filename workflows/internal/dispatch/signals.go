@@ -1,8 +1,12 @@
 package dispatch
 
 import (
-	"github.com/stint-run/stint/internal/wire"
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // ReceiveEach calls fn for each signal of the name that has arrived. It does not block unless fn does.
@@ -40,14 +44,10 @@ func (d *Dispatcher) ListenInside() {
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
-func (d *Dispatcher) receiveGrants() {
-	ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted)
-}
+func (d *Dispatcher) receiveGrants() { ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted) }
 
 // receiveLimits takes what has arrived: the last signal counts.
-func (d *Dispatcher) receiveLimits() {
-	ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits)
-}
+func (d *Dispatcher) receiveLimits() { ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits) }
 
 // DrainSignals takes the signals that have arrived after Run, so that nothing is lost over continue-as-new.
 func (d *Dispatcher) DrainSignals() {
@@ -59,4 +59,66 @@ func (d *Dispatcher) DrainSignals() {
 	if workflow.GetSignalChannel(d.ctx, wire.SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
 		d.notice = &notice // nothing is in flight that it would have to reach
 	}
+}
+
+var errNoJob = errors.New("the leg belongs to no job")
+
+// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that they have no job any more.
+func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
+	ReceiveEach(ctx, name, func(s wire.FromLeg[T]) {
+		if s.Run == "" || s.Run == run {
+			fn(s.Value)
+			return
+		}
+		workflow.SignalExternalWorkflow(ctx, s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, nil)
+	})
+}
+
+// ParentLink reaches the job of a leg that has its own workflow: by signals to its parent. If there is none,
+// nobody is reached.
+type ParentLink struct {
+	ctx        workflow.Context
+	run        string
+	leg        int
+	batchEnded func()
+}
+
+// NewParentLink makes the link of a leg with a number to the job that has the run in its Ref; batchEnded is called after every end of an execution.
+func NewParentLink(ctx workflow.Context, run string, leg int, batchEnded func()) *ParentLink {
+	return &ParentLink{ctx: ctx, run: run, leg: leg, batchEnded: batchEnded}
+}
+
+// Signal signals the job. It does not block, and returns nil if the leg belongs to no job.
+func (p *ParentLink) Signal(name string, argument any) workflow.Future {
+	info := workflow.GetInfo(p.ctx)
+	if info.ParentWorkflowExecution == nil {
+		return nil
+	}
+	signal := wire.FromLeg[any]{Run: p.run, Leg: wire.Execution(info.WorkflowExecution), Value: argument}
+	return workflow.SignalExternalWorkflow(p.ctx, info.ParentWorkflowExecution.ID, "", name, signal)
+}
+
+// Failed sends wire.SignalFail.
+func (p *ParentLink) Failed(err *job.Error) { p.Signal(wire.SignalFail, *err) }
+
+// SlowDown sends wire.SignalSlow.
+func (p *ParentLink) SlowDown(r wire.SlowDownRequest) { p.Signal(wire.SignalSlow, r) }
+
+// Counted sends wire.SignalCounts.
+func (p *ParentLink) Counted(c wire.Counts) { p.Signal(wire.SignalCounts, c) }
+
+// Heard sends wire.SignalPool.
+func (p *ParentLink) Heard(n wire.PoolNews) { p.Signal(wire.SignalPool, n) }
+
+// BatchEnded calls what the link was made with.
+func (p *ParentLink) BatchEnded() { p.batchEnded() }
+
+// HandBack sends wire.SignalPlaces.
+func (p *ParentLink) HandBack(places int) workflow.Future {
+	if sent := p.Signal(wire.SignalPlaces, wire.PlacesBack{Leg: p.leg, Places: places}); sent != nil {
+		return sent
+	}
+	future, settable := workflow.NewFuture(p.ctx)
+	settable.SetError(errNoJob)
+	return future
 }

@@ -1,12 +1,18 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/suspicion"
 )
 
@@ -113,4 +119,233 @@ func (t *task) verdict() *wire.Verdict {
 // blame says, for people, why a batch is retried.
 func (t *task) blame(cause *job.Error) string {
 	return fmt.Sprintf("batch %s (%s): %s", text.Thousands(t.Number), t.Batch, cause.Message)
+}
+
+// A batch whose fields do not match its check was damaged on its way here: by a page, by a hand-over, or in memory. Nothing of it is
+// executed or recorded. It is an error of the job, which can be resumed: Plan then cuts the batch anew.
+
+var errNotItsItems = errors.New("the execution reports other items")
+
+// intact returns an error unless the batch is as it was when it was sealed.
+func (t *task) intact() *job.Error {
+	if err := t.Verify(); err != nil {
+		return &job.Error{Type: job.ErrorDamaged, Message: fmt.Sprintf("batch %d was not executed: %v; resume the job to have it cut anew", t.Number, err)}
+	}
+	return nil
+}
+
+// answers returns an error unless what an execution returns are the task's own items: first what is done, then the rest.
+func (t *task) answers(r *wire.ProcessResult) *job.Error {
+	err := t.tiledBy(r)
+	if err == nil {
+		return nil
+	}
+	return &job.Error{Type: job.ErrorDamaged, Message: fmt.Sprintf("what batch %d came to was not recorded: %v; resume the job to have it run anew", t.Number, err)}
+}
+
+func (t *task) tiledBy(r *wire.ProcessResult) error {
+	next := t.First
+	if r.Entry.Count > 0 {
+		if err := r.Entry.Verify(); err != nil {
+			return fmt.Errorf("done are %w", err)
+		}
+		if r.Entry.First != next {
+			return fmt.Errorf("done are %s of %s: %w", r.Entry.Batch, t.Batch, errNotItsItems)
+		}
+		next = r.Entry.End()
+	}
+	if r.Rest != nil {
+		if err := r.Rest.Verify(); err != nil {
+			return fmt.Errorf("left are %w", err)
+		}
+		if r.Rest.First != next || r.Rest.Source != t.Source || r.Rest.Offset+r.Rest.Length != t.Offset+t.Length {
+			return fmt.Errorf("left are %s of %s: %w", r.Rest, t.Batch, errNotItsItems)
+		}
+		next = r.Rest.End()
+	}
+	if next != t.End() {
+		return fmt.Errorf("neither done nor left are the items from %d to before %d of %s: %w", next, t.End(), t.Batch, errNotItsItems)
+	}
+	return nil
+}
+
+// MaxCause bounds what a suspected task carries of its last loss, in bytes as JSON: a leg that continues as new has
+// hundreds.
+const MaxCause = 200
+
+// OrphanTries is how many processes may end with the same items in hand before these are suspected: people
+// kill processes, too.
+const OrphanTries = 3
+
+// orphaned decides what follows the end of the process that had the task in hand, which another one has
+// replaced. It is no failed attempt, but an item that kills its process must not do so for ever.
+func (d *Dispatcher) orphaned(t task, err error) {
+	t.Orphaned++
+	t.expired = nil // whoever comes back says nothing of what was found out since
+	switch {
+	case t.suspicion().Suspected():
+		t.suspicion().ProcessEnded()
+	case t.Orphaned >= OrphanTries:
+		d.suspect(&t, err)
+	default:
+		d.again(t)
+		return
+	}
+	d.narrowed(t, err)
+}
+
+// died decides what follows the death of the worker that had the task in hand. Only deaths count here: an error that passes says nothing of
+// the items, and neither does a death say anything of what may still be retried.
+func (d *Dispatcher) died(t task, err error) {
+	t.Deaths++
+	switch {
+	case t.suspicion().Suspected():
+		t.suspicion().Died()
+	case t.Deaths >= d.Spec.Attempts:
+		d.suspect(&t, err)
+	default:
+		d.retryLater(t)
+		return
+	}
+	if limit := max(d.Spec.Attempts, suspicion.VerdictTries); t.Unwritten >= limit {
+		// Not even the verdict can be recorded: it is not the item.
+		d.again(t)
+		d.fail(exhausted(t, t.losses(), execute.JobError(err).Message))
+		return
+	}
+	d.narrowed(t, err)
+}
+
+// suspect begins to look for the item that its workers die of.
+func (d *Dispatcher) suspect(t *task, err error) {
+	d.sofar.Totals.Isolations++
+	t.suspicion().Begin(t.Batch, lastHint(err))
+}
+
+// narrowed runs a suspected task again at once. Its errors are forgotten, because it gets on: it has fewer suspects, or is nearer to
+// a verdict.
+func (d *Dispatcher) narrowed(t task, err error) {
+	t.Tries = 0
+	if t.Unwritten == 0 { // no worker has died of recording a verdict
+		t.Kind, t.Cause = job.KindCrash, text.Fit(execute.JobError(err).Message, MaxCause)
+		if execute.IsTimeout(err) && !execute.RanOut(err) {
+			t.Kind = job.KindExpired
+		}
+	}
+	d.sofar.Totals.Retries++
+	d.again(t)
+}
+
+// lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the error's
+// detail, which those of orphans have, and of slots of loops. Nil: that is not known.
+func lastHint(err error) *wire.Hint {
+	var hint wire.Hint
+	var timeout *temporal.TimeoutError
+	var failed *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
+	switch {
+	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&hint) == nil:
+		return &hint
+	case errors.As(err, &failed) && failed.HasDetails() && failed.Details(&hint) == nil:
+		return &hint
+	case errors.As(err, &cancelled) && cancelled.HasDetails() && cancelled.Details(&hint) == nil:
+		return &hint
+	}
+	return nil
+}
+
+// A batch whose workers keep dying probably holds an item that kills them. The leg halves the batch until
+// that item is alone (package suspicion has the arithmetic; activities.ProcessInput.Take has only the first
+// items done).
+//
+// A worker that dies takes other batches with it, and two bad ones at a time could make a third, good one
+// look bad. So a leg has one suspected batch in flight at a time, and the last item that is suspected runs
+// alone, with nothing else of the leg in flight.
+
+// nextReturned takes out the first returned task that may run beside what is in flight. blocked reports
+// that nothing else may start either.
+func (d *Dispatcher) nextReturned() (t task, ok, blocked bool) {
+	suspect, single := false, false // in flight
+	for _, t := range d.flying {
+		suspect = suspect || t.suspicion().Suspected()
+		single = single || t.suspicion().Alone()
+	}
+	if single {
+		return task{}, false, true
+	}
+	now := workflow.Now(d.ctx)
+	var soonest time.Time
+	for i, t := range d.returned {
+		switch {
+		case now.Before(t.After):
+			if soonest.IsZero() || t.After.Before(soonest) {
+				soonest = t.After
+			}
+			continue
+		case d.held(&t), t.suspicion().Suspected() && suspect:
+			continue
+		case t.suspicion().Alone() && len(d.flying) > 0:
+			return task{}, false, true // until it is alone
+		}
+		d.returned = append(d.returned[:i:i], d.returned[i+1:]...)
+		return t, true, false
+	}
+	if !soonest.IsZero() {
+		d.wakeAt(soonest)
+	}
+	return task{}, false, false
+}
+
+// maxReturns is how many executions of a task may expire in a row, without an item that is done, although their workers come back: an
+// item may freeze its worker each time. Each further one is a death.
+const maxReturns = 10
+
+// expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back that is restored.
+type expired struct {
+	activity string
+	before   wire.Suspicion
+}
+
+// receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up because it was away itself, or the
+// connection.
+func (d *Dispatcher) receiveReturns() {
+	ReceiveEach(d.ctx, wire.SignalCameBack, func(back wire.CameBack) {
+		d.silent = slices.DeleteFunc(d.silent, func(s silence) bool { return s.task.activityID() == back.Activity })
+		if slices.ContainsFunc(d.flying, func(t *task) bool { return t.activityID() == back.Activity }) {
+			return // the server still has it
+		}
+		if back.Clock != nil && d.CameBack != nil {
+			d.CameBack(*back.Clock, len(d.flying) > 0)
+		}
+		if t := d.expiredTask(back.Activity); t != nil && t.Returns < maxReturns {
+			d.forgive(t)
+			d.Wake()
+		}
+	})
+}
+
+// expiredTask returns the task whose latest expired execution has the ID; nil if there is none.
+func (d *Dispatcher) expiredTask(activity string) *task {
+	is := func(t *task) bool { return t.expired != nil && t.expired.activity == activity }
+	for i := range d.returned {
+		if is(&d.returned[i]) {
+			return &d.returned[i]
+		}
+	}
+	for _, t := range slices.Concat(d.flying, d.delayed) {
+		if is(t) {
+			return t
+		}
+	}
+	return nil
+}
+
+// forgive takes the latest death of a task back.
+func (d *Dispatcher) forgive(t *task) {
+	if t.suspicion().Suspected() && !suspicion.Of(&t.expired.before).Suspected() {
+		d.sofar.Totals.Isolations--
+	}
+	t.Suspicion, t.expired = t.expired.before, nil
+	t.Returns++
+	d.sofar.Totals.Expiries--
 }

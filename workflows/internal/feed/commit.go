@@ -11,7 +11,6 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -75,19 +74,6 @@ func (l *feedLeg) partOf(e wire.Entry) *wire.StoredPart {
 	}
 }
 
-// takeDiscarded takes the ranges that resets have discarded.
-func (c *feedCommits) takeDiscarded() {
-	c.discards = append(c.discards, feedRanges(c.leg.intake.TakeDiscarded())...)
-}
-
-func feedRanges(ranges []intake.Range) []wire.FeedRange {
-	var all []wire.FeedRange
-	for _, r := range ranges {
-		all = append(all, wire.FeedRange{First: r.First, Count: r.Count, Session: r.Session})
-	}
-	return all
-}
-
 func (c *feedCommits) empty() bool {
 	return len(c.entries) == 0 && len(c.discards) == 0 && len(c.leg.intake.Discarded()) == 0
 }
@@ -125,7 +111,7 @@ func (c *feedCommits) reportKept(ctx workflow.Context) {
 // commit has what has gathered written to a manifest, with items that have no outcome. After an error nothing of it counts, and it
 // can be tried again.
 func (c *feedCommits) commit(ctx workflow.Context, unfinished []wire.FeedItems) *job.Error {
-	c.takeDiscarded()
+	c.discards = append(c.discards, c.leg.intake.TakeDiscarded()...)
 	entries, discards := c.entries[:c.fitting(0)], c.discards
 	in := c.input()
 	in.Accepted = c.leg.intake.Next()
@@ -203,7 +189,7 @@ func (c *feedCommits) unfinished() [][]wire.FeedItems {
 // Pending is what is not committed, for a job that goes on after Temporal has ended this one.
 func (c *feedCommits) Pending() []wire.CommitFeedInput {
 	all := []wire.CommitFeedInput{c.input()}
-	all[0].Discarded = append(slices.Clone(c.discards), feedRanges(c.leg.intake.Discarded())...)
+	all[0].Discarded = append(slices.Clone(c.discards), c.leg.intake.Discarded()...)
 	for from := 0; from < len(c.entries); {
 		to := c.fitting(from)
 		next := c.input()

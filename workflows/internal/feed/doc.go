@@ -1,7 +1,7 @@
 // Package feed has jobs whose items come from clients.
 //
 //	work.go, handle.go     a feed: its legs as the coordinator deals with them
-//	rules.go, stall.go     what rules count: outcomes by session, items of earlier runs; a feed in which nothing finishes
+//	rules.go               what rules count: outcomes by session, items of earlier runs; a feed in which nothing finishes
 //	leg.go, exchange.go    the leg of a feed, and what it exchanges with clients
 //	supply.go, commit.go   where its batches come from, and where results go
 //
@@ -48,7 +48,7 @@
 //     takes items how many of them are done (feed/rules.go).
 //   - Sessions. A reset reaches one leg. The job passes it on to the others. Tolerances count the present session
 //     only: legs tally the outcomes of its items, and report them with its number.
-//   - Stalls (feed/stall.go). The leg that takes items gets reports of all capacity that others free, so it knows
+//   - Stalls (feed/rules.go). The leg that takes items gets reports of all capacity that others free, so it knows
 //     whether any item finishes. If none does for 30 s although items are unfinished, it reports that to the job,
 //     and again when one has finished.
 //

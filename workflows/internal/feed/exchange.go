@@ -1,15 +1,18 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/wire"
-	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/workflows/internal/intake"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/execute"
+	"github.com/stint-run/stint/workflows/internal/intake"
 )
 
 // Answer has the leg answer updates and queries.
@@ -24,24 +27,22 @@ func (l *feedLeg) Answer() error {
 	if err != nil {
 		return fmt.Errorf("answering updates: %w", err)
 	}
-	queries := map[string]any{
-		wire.QueryFeed: func() (job.FeedState, error) { return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil },
-		wire.QueryItems: func(ordinals []int64) ([]wire.ItemState, error) {
+	return errors.Join(
+		execute.Answer(l.ctx, wire.QueryFeed, func() (job.FeedState, error) {
+			return l.intake.State(l.in.Number, workflow.Now(l.ctx)), nil
+		}),
+		execute.Answer(l.ctx, wire.QueryItems, func(ordinals []int64) ([]wire.ItemState, error) {
 			return l.intake.Items(ordinals, workflow.Now(l.ctx)), nil
-		},
-		wire.QueryProgress: func(executions []string) (job.Progress, error) {
+		}),
+		execute.Answer(l.ctx, wire.QueryProgress, func(executions []string) (job.Progress, error) {
 			p := l.progress()
 			p.Flying = l.Flying(executions)
 			return p, nil
-		},
-		wire.QueryPending: func(offset int) ([]byte, error) { return wire.PendingPiece(l.commits.Pending(), offset) },
-	}
-	for _, name := range []string{wire.QueryFeed, wire.QueryItems, wire.QueryProgress, wire.QueryPending} {
-		if err := workflow.SetQueryHandler(l.ctx, name, queries[name]); err != nil {
-			return fmt.Errorf("answering queries: %w", err)
-		}
-	}
-	return nil
+		}),
+		execute.Answer(l.ctx, wire.QueryPending, func(offset int) ([]byte, error) {
+			return wire.PendingPiece(l.commits.Pending(), offset)
+		}),
+	)
 }
 
 // progress is that of the leg until the job has its result.
@@ -86,9 +87,7 @@ func (l *feedLeg) checkExchange(x wire.Exchange) error {
 }
 
 // barred reports that the feed is stopping although the leg has not taken note of it: the signal was there before the items.
-func (l *feedLeg) barred() bool {
-	return l.bar.Len()+l.halt.Len() > 0
-}
+func (l *feedLeg) barred() bool { return l.bar.Len()+l.halt.Len() > 0 }
 
 // busy reports that the leg cannot take the items, although no other leg takes them yet.
 func (l *feedLeg) busy(x wire.Exchange) bool {

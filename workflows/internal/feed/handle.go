@@ -45,7 +45,10 @@ func (w *feedWork) startLeg() {
 	c.State.Heads = nil
 	c.Places -= in.Window
 	if feed.Latest == 0 {
-		in.Opening = &wire.FeedOpening{Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: w.leaveEarlier()}, Batches: c.State.Batches}
+		feed.Earlier.Freed = w.earlierDone()
+		in.Opening = &wire.FeedOpening{
+			Opening: wire.Opening{First: feed.Accepted, Session: feed.Session, Unfinished: w.earlierLeft()}, Batches: c.State.Batches,
+		}
 	}
 	h := &feedHandle{c: c, work: w, number: in.Number, sofar: wire.LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
 	h.open = &coordinate.OpenLeg{Number: in.Number, Answered: true, Batches: limits.MaxWindow, Places: in.Window, StandsBy: in.Opening == nil, Handle: h}
@@ -81,8 +84,7 @@ func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.
 	for try := 1; ; try++ {
 		child := workflow.ExecuteChildWorkflow(options, wire.WorkflowFeedLeg, in)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-		if !errors.As(err, &taken) || try == startTries || h.c.Ending() {
+		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || h.c.Ending() {
 			return child
 		}
 		workflow.SignalExternalWorkflow(ctx, h.ID(), "", wire.SignalDisowned, nil)
@@ -224,19 +226,13 @@ func (h *feedHandle) send(name string, argument any, undelivered func()) {
 func (h *feedHandle) ID() string { return wire.LegID(h.c.Spec().Name, h.number) }
 
 // Halt is that of [coordinate.Handle].
-func (h *feedHandle) Halt(notice wire.StopNotice) {
-	h.Signal(wire.SignalHalt, notice)
-}
+func (h *feedHandle) Halt(notice wire.StopNotice) { h.Signal(wire.SignalHalt, notice) }
 
 // Limit is that of [coordinate.Handle].
-func (h *feedHandle) Limit(limits wire.LegLimits) {
-	h.Signal(wire.SignalLimits, limits)
-}
+func (h *feedHandle) Limit(limits wire.LegLimits) { h.Signal(wire.SignalLimits, limits) }
 
 // Grant is that of [coordinate.Handle].
-func (h *feedHandle) Grant(places int, returned func()) {
-	h.send(wire.SignalGrant, places, returned)
-}
+func (h *feedHandle) Grant(places int, returned func()) { h.send(wire.SignalGrant, places, returned) }
 
 // Counts is that of [coordinate.Handle].
 func (h *feedHandle) Counts(reported wire.Counts) wire.Counts { return reported }

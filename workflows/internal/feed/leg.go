@@ -328,9 +328,7 @@ func (l *feedLeg) linger() {
 }
 
 // describe keeps the leg's state where people who look at the workflow find it.
-func (l *feedLeg) describe() {
-	workflow.SetCurrentDetails(l.ctx, l.details())
-}
+func (l *feedLeg) describe() { workflow.SetCurrentDetails(l.ctx, l.details()) }
 
 func (l *feedLeg) details() string {
 	s := l.intake.State(l.in.Number, workflow.Now(l.ctx))

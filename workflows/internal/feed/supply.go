@@ -64,9 +64,7 @@ func (s *feedSupply) Next() (wire.Task, bool) {
 func (s *feedSupply) Peek() (wire.Batch, bool) { return wire.Batch{}, s.ready() }
 
 // Count is that of firstSupply.
-func (s *feedSupply) Count(yield func(b wire.Batch, batches int)) {
-	yield(wire.Batch{}, s.Waiting())
-}
+func (s *feedSupply) Count(yield func(b wire.Batch, batches int)) { yield(wire.Batch{}, s.Waiting()) }
 
 // Waiting is that of [dispatch.Supply].
 func (s *feedSupply) Waiting() int {
@@ -225,9 +223,7 @@ func (l *feedLeg) inline(b wire.Batch, size int) int {
 }
 
 // owed is the most bytes of items that the leg has still to give to executions, if none is repeated.
-func (l *feedLeg) owed() int {
-	return text.Base64Size(int(l.intake.Bytes())) * max(1, l.supply.steps)
-}
+func (l *feedLeg) owed() int { return text.Base64Size(int(l.intake.Bytes())) * max(1, l.supply.steps) }
 
 // mostItem is the most bytes of an exchange's items in a feed of so many steps: its history has them for each step.
 func mostItem(steps int) int { return busyBytes * 3 / 4 / (max(1, steps) + 1) }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -13,7 +15,6 @@ import (
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pages"
 	"github.com/stint-run/stint/workflows/internal/pool"
-	"go.temporal.io/sdk/workflow"
 )
 
 // feedWork has legs take items from clients, one leg at a time; the next one stands by. A feed that continues an earlier run
@@ -165,11 +166,10 @@ func (w *feedWork) plan(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 	if err != nil {
 		return coordinate.Assignment{}, err
 	}
-	batches, err := wire.DecodePage(page.Page)
+	found, err := w.Found(page.PlanResult)
 	if err != nil {
-		return coordinate.Assignment{}, err
+		return found, err
 	}
-	w.State.Cursor = page.Next
 	if page.Sources != "" {
 		w.feed.Earlier.Items, w.feed.Lost = page.Unfinished, page.Lost
 	}
@@ -179,14 +179,8 @@ func (w *feedWork) plan(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 		w.feed.Session = page.Session + 1
 		w.feed.Began = w.feed.Session
 	}
-	found := coordinate.Assignment{
-		Page: page.Page, Planned: page.Accepted, Batches: int64(len(batches)), MostLegs: coordinate.OpenLegs,
-		Sources: page.Sources, Perm: page.Perm, Resumed: page.Resumed, Discarded: page.Discarded, Heads: page.Heads, FirstError: page.FirstError,
-		Worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
-	}
-	for _, b := range batches {
-		found.Items += b.Count
-	}
+	found.Planned, found.Last = page.Accepted, false // legs that take items come after it
+	found.Discarded, found.Heads, found.FirstError = page.Discarded, page.Heads, page.FirstError
 	return found, nil
 }
 

@@ -1,12 +1,14 @@
+// Package files has jobs that run a handler over the items of files: their pages are ranges of the inputs.
 package files
 
 import (
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pages"
-	"go.temporal.io/sdk/workflow"
 )
 
 // fileWork runs a handler over the items of the spec's inputs.

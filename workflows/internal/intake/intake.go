@@ -2,7 +2,7 @@
 // done, how much of the feed's capacity is taken, and which results their clients have not taken yet. It does nothing
 // by itself and asks no clock, so that workflows can use it.
 //
-//   - intake.go: the items; capacity.go: what is accepted and what is refused; reset.go: sessions
+//   - intake.go: the items; capacity.go: what is accepted and what is refused, sessions
 //   - results.go: results, and the clients that want them
 package intake
 
@@ -52,7 +52,7 @@ type Intake struct {
 	known       wire.Freed // by all legs since they were sealed, as far as this one has heard
 
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
-	discarded []Range
+	discarded []wire.FeedRange
 	removed   int64 // items, by resets
 	clients   map[string]*client
 	order     []*client // the same, in the order in which they came
@@ -75,9 +75,6 @@ const (
 	closed              // like sealed, and no other leg takes items
 	ended               // nothing runs any more
 )
-
-// Range is consecutive items of one session.
-type Range struct{ First, Count, Session int64 }
 
 // New returns the books of a leg that stands by.
 func New(l Limits) *Intake {
@@ -233,11 +230,11 @@ func (in *Intake) Take(most Limit, now time.Time) (wire.Batch, bool) {
 	return b.Sealed(), true
 }
 
-// ordinals are those of a batch that the leg has given: what others report may name any.
-func (in *Intake) ordinals(b wire.Batch) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
+// of are the items of a batch that are without an outcome, if the leg has given them: what others report may name any.
+func (in *Intake) of(b wire.Batch) iter.Seq[*item] {
+	return func(yield func(*item) bool) {
 		for o := max(b.First, in.first); o < min(b.End(), in.next); o++ {
-			if !yield(o) {
+			if it := in.items[o]; it != nil && !yield(it) {
 				return
 			}
 		}
@@ -247,10 +244,8 @@ func (in *Intake) ordinals(b wire.Batch) iter.Seq[int64] {
 // Data returns the items of a batch. All of them must be without an outcome.
 func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 	var data []json.RawMessage
-	for o := range in.ordinals(b) {
-		if it := in.items[o]; it != nil {
-			data = append(data, it.data)
-		}
+	for it := range in.of(b) {
+		data = append(data, it.data)
 	}
 	return data
 }
@@ -258,10 +253,8 @@ func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 // Size is how many bytes the items of a batch have that are without an outcome.
 func (in *Intake) Size(b wire.Batch) int64 {
 	n := int64(0)
-	for o := range in.ordinals(b) {
-		if it := in.items[o]; it != nil {
-			n += int64(len(it.data))
-		}
+	for it := range in.of(b) {
+		n += int64(len(it.data))
 	}
 	return n
 }
@@ -317,27 +310,20 @@ func (in *Intake) Backlog() (items int, bytes int64) {
 // Next is the ordinal that the next item gets.
 func (in *Intake) Next() int64 { return in.next }
 
-// Unfinished are consecutive items of one session without an outcome.
-type Unfinished struct {
-	First   int64
-	Items   []json.RawMessage
-	Session int64
-}
-
-// Unfinished returns all items without an outcome, in order.
-func (in *Intake) Unfinished() []Unfinished {
-	var all []Unfinished
+// Unfinished returns all items without an outcome, in order, those together that are consecutive and of one session.
+func (in *Intake) Unfinished() []wire.FeedItems {
+	var all []wire.FeedItems
 	in.oldest()
 	for o := in.low; o < in.next; o++ {
 		it := in.items[o]
 		if it == nil {
 			continue
 		}
-		if n := len(all); n > 0 && all[n-1].First+int64(len(all[n-1].Items)) == o && all[n-1].Session == it.session {
+		if n := len(all); n > 0 && all[n-1].End() == o && all[n-1].Session == it.session {
 			all[n-1].Items = append(all[n-1].Items, it.data)
 			continue
 		}
-		all = append(all, Unfinished{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
+		all = append(all, wire.FeedItems{First: o, Items: []json.RawMessage{it.data}, Session: it.session})
 	}
 	return all
 }

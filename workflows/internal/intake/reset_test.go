@@ -35,7 +35,7 @@ func TestIntake_F4_Reset(t *testing.T) {
 	require.EqualValues(t, 3, in.Reset(0, t0))
 	require.EqualValues(t, 2, in.Session())
 	require.Zero(t, in.Reset(2, t0), "it has been")
-	require.Equal(t, []Range{{First: 2, Count: 3, Session: 1}}, in.TakeDiscarded())
+	require.Equal(t, []wire.FeedRange{{First: 2, Count: 3, Session: 1}}, in.TakeDiscarded())
 	require.Empty(t, in.TakeDiscarded())
 	require.EqualValues(t, 5, put(t, in, "a", 1))
 

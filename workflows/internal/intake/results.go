@@ -109,10 +109,8 @@ func (in *Intake) Finish(b wire.Batch, outcomes []wire.Outcome, now time.Time) {
 // FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in which.
 func (in *Intake) FinishStored(b wire.Batch, part *wire.StoredPart, now time.Time) {
 	in.now = now
-	for o := range in.ordinals(b) {
-		if it := in.items[o]; it != nil {
-			in.finish(it, wire.ItemResult{Stored: true, Part: part})
-		}
+	for it := range in.of(b) {
+		in.finish(it, wire.ItemResult{Stored: true, Part: part})
 	}
 }
 

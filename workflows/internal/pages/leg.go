@@ -1,7 +1,10 @@
 package pages
 
 import (
+	"errors"
 	"fmt"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
@@ -9,7 +12,6 @@ import (
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"go.temporal.io/sdk/workflow"
 )
 
 // RunLeg runs one page of a job's batches, at most 600.
@@ -75,7 +77,8 @@ func newLeg(ctx workflow.Context, in wire.LegInput, link dispatch.Link) (*leg, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the page of leg %d: %w", in.Number, err)
 	}
-	l := &leg{page: page, manifest: newManifestRecorder(in)}
+	manifest := &manifestRecorder{spec: in.Spec, in: wire.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
+	l := &leg{page: page, manifest: manifest}
 	c := dispatch.Config{
 		Spec: in.Spec, State: in.LegState, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
 	}
@@ -105,13 +108,7 @@ func (l *leg) answerQueries(ctx workflow.Context) error {
 		}
 		return wire.PendingPiece([]wire.CommitFeedInput{ofFeed(in)}, *offset) // a feed asks, whose earlier run has left the batches
 	}
-	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, progress); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
-	}
-	if err := workflow.SetQueryHandler(ctx, wire.QueryPending, pending); err != nil {
-		return fmt.Errorf("answering queries: %w", err)
-	}
-	return nil
+	return errors.Join(execute.Answer(ctx, wire.QueryProgress, progress), execute.Answer(ctx, wire.QueryPending, pending))
 }
 
 // commit has what was accepted recorded, and returns what the leg has done.
@@ -138,7 +135,7 @@ func (l *leg) commit(ctx workflow.Context) wire.LegResult {
 type PageSupply struct {
 	batches []wire.Batch
 	number  int64 // of the next batch, from 1
-	more    bool  // another page may follow: see extend
+	more    bool  // another page may follow: see extendInside
 }
 
 // newPageSupply reads a page whose first batch comes after so many others of the job.
@@ -182,12 +179,6 @@ func (s *PageSupply) Waiting() int { return len(s.batches) }
 // Ended is that of [dispatch.Supply].
 func (s *PageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
 
-// extend adds the batches of another page, which is the last one.
-func (s *PageSupply) extend(batches []wire.Batch) {
-	s.batches = append(s.batches, batches...)
-	s.more = false
-}
-
 // items is how many items are in the batches that have not been taken.
 func (s *PageSupply) items() int64 {
 	var n int64
@@ -201,10 +192,6 @@ func (s *PageSupply) items() int64 {
 type manifestRecorder struct {
 	spec job.Spec
 	in   wire.CommitInput
-}
-
-func newManifestRecorder(in wire.LegInput) *manifestRecorder {
-	return &manifestRecorder{spec: in.Spec, in: wire.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
 }
 
 // Accept is that of [dispatch.Recorder].

@@ -1,21 +1,23 @@
 package pages
 
 import (
+	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
-	"go.temporal.io/sdk/workflow"
 )
 
-const (
-	// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
-	hurry = 100 * time.Millisecond
-)
+// hurry bounds the planning of the second page: the first one does not keep workers busy for long.
+const hurry = 100 * time.Millisecond
 
 // Pager finds the pages of a source that is read in order.
 type Pager struct {
@@ -73,20 +75,25 @@ func (p *Pager) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate.As
 	if err != nil {
 		return coordinate.Assignment{}, err
 	}
-	found := coordinate.Assignment{
-		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
-		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Bytes: page.Total, Resumed: page.Resumed,
-		Worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
-	}
+	return p.Found(page)
+}
+
+// Found is the assignment of a page that an activity has found, and notes where the next one begins.
+func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	batches, err := wire.DecodePage(page.Page)
 	if err != nil {
 		return coordinate.Assignment{}, err
 	}
+	p.State.Cursor = page.Next
+	found := coordinate.Assignment{
+		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
+		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Bytes: page.Total, Resumed: page.Resumed,
+		Worker:  wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
+		Batches: int64(len(batches)), MostLegs: coordinate.OpenLegs,
+	}
 	for _, b := range batches {
 		found.Items += b.Count
 	}
-	found.Batches, found.MostLegs = int64(len(batches)), coordinate.OpenLegs
-	p.State.Cursor = page.Next
 	return found, nil
 }
 
@@ -120,4 +127,228 @@ func SalvageLeg(ctx workflow.Context, in wire.Salvaged) (wire.SalvageFeedResult,
 		return wire.SalvageFeedResult{Gone: true}, nil
 	}
 	return execute.IO(ctx, wire.ActivitySalvageFeed, in.SalvageFeedInput)
+}
+
+// Take gives the job's second and last page to the leg inside it, if that waits for one.
+func (w *Pager) Take(p coordinate.Assignment) bool {
+	taken := w.extendInside(p)
+	w.closeInside()
+	return taken
+}
+
+// Open gives a page of batches to a leg. Small pages are run inside the job if there will be few of them, or one after the other.
+func (w *Pager) Open(p coordinate.Assignment) {
+	if (w.C.State.Report.Legs == 0 || p.Waiting) && w.Inside == nil && p.Batches <= wire.InsideBatches {
+		w.startInside(p)
+		return
+	}
+	w.startChild(p)
+}
+
+// ChildLeg is the handle of a leg in a child workflow.
+type ChildLeg struct {
+	Ctx    workflow.Context
+	In     wire.LegInput
+	Child  workflow.ChildWorkflowFuture
+	WakeUp func()         // makes the coordinator look again
+	Sofar  wire.LegResult // what the leg has committed, as far as the job knows
+}
+
+// startChild gives an assignment to a leg in a child workflow.
+func (w *Pager) startChild(p coordinate.Assignment) {
+	c := w.C
+	first := c.State.Report.Legs == 0
+	in := c.Prepare(c.NextLeg(false), p)
+	in.SpeedAwaited = first && c.AwaitSpeed()
+	summary := fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
+	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.Ctx, c.Spec(), in.Number, summary), wire.WorkflowLeg, in)
+	handle := &ChildLeg{Ctx: c.Ctx, In: in, Child: child, WakeUp: c.WakeUp, Sofar: wire.LegResult{Manifests: in.Previous, Left: p.Items}}
+	handle.Await(c, c.Opened(in, p, handle))
+}
+
+// Await has the coordinator take in the end of the leg, which is open there.
+func (l *ChildLeg) Await(c *coordinate.Coordinator, open *coordinate.OpenLeg) {
+	c.Selector.AddFuture(l.Child, func(f workflow.Future) {
+		var result wire.LegResult
+		if err := f.Get(c.Ctx, &result); err != nil {
+			c.ReceiveAll() // it may have been the last thing that the leg has said
+			result = l.Sofar
+			result.Error = execute.JobError(err)
+		}
+		c.LegEnded(open, result)
+	})
+}
+
+// Signal sends a signal without waiting; undelivered is called if the leg has ended before. It takes a
+// coroutine, since the signal waits until the child has been started.
+func (l *ChildLeg) Signal(name string, argument any, undelivered func()) {
+	workflow.Go(l.Ctx, func(ctx workflow.Context) {
+		if l.Child.SignalChildWorkflow(ctx, name, argument).Get(ctx, nil) != nil {
+			undelivered()
+			l.WakeUp()
+		}
+	})
+}
+
+// ID is that of [coordinate.Handle].
+func (l *ChildLeg) ID() string { return wire.LegID(l.In.Spec.Name, l.In.Number) }
+
+// Halt is that of [coordinate.Handle].
+func (l *ChildLeg) Halt(notice wire.StopNotice) { l.Signal(wire.SignalHalt, notice, func() {}) }
+
+// Limit is that of [coordinate.Handle].
+func (l *ChildLeg) Limit(limits wire.LegLimits) { l.Signal(wire.SignalLimits, limits, func() {}) }
+
+// Grant is that of [coordinate.Handle].
+func (l *ChildLeg) Grant(places int, returned func()) { l.Signal(wire.SignalGrant, places, returned) }
+
+// Counts is that of [coordinate.Handle].
+func (l *ChildLeg) Counts(reported wire.Counts) wire.Counts { return reported }
+
+// Exact is that of [coordinate.Handle].
+func (l *ChildLeg) Exact() bool { return false }
+
+// Kept is that of [coordinate.Handle].
+func (l *ChildLeg) Kept(r wire.LegResult) { l.Sofar, l.Sofar.Window = r, 0 }
+
+// begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
+// of a leg of an earlier run, which must not be asked for this job's.
+func (l *ChildLeg) begun() bool { return l.Child.GetChildWorkflowExecution().IsReady() }
+
+// AddTo is that of [coordinate.Handle].
+func (l *ChildLeg) AddTo(r *job.Report) {
+	r.LegManifests = append(r.LegManifests, l.Sofar.Manifests...)
+	if l.begun() {
+		r.OpenLegs = append(r.OpenLegs, l.ID())
+	}
+}
+
+// Pending keeps the manifests that the leg was given, until it has begun and can say so itself.
+func (l *ChildLeg) Pending() []any {
+	if l.begun() {
+		return nil
+	}
+	return []any{wire.CommitInput{Ref: l.In.Ref, Leg: l.In.Number, Previous: l.In.Previous}}
+}
+
+// insideLeg is the handle of the leg that runs inside the job: small jobs need no other.
+type insideLeg struct{ *leg }
+
+// startInside runs an assignment inside this workflow.
+func (w *Pager) startInside(p coordinate.Assignment) {
+	c := w.C
+	in := c.Prepare(c.NextLeg(true), p)
+	l, err := newLeg(c.Ctx, in, &insideLink{w})
+	if err != nil {
+		c.Fail(execute.JobError(err))
+		return
+	}
+	l.page.more = c.AwaitSpeed()
+	l.ListenInside()
+	w.Inside, c.Inside = l, l
+	open := c.Opened(in, p, insideLeg{l})
+	future, settable := workflow.NewFuture(c.Ctx)
+	workflow.Go(c.Ctx, func(ctx workflow.Context) {
+		l.Run(ctx)
+		settable.Set(l.commit(ctx), nil)
+	})
+	c.Selector.AddFuture(future, func(f workflow.Future) {
+		var result wire.LegResult
+		_ = f.Get(c.Ctx, &result) // set without an error, above
+		w.Inside, c.Inside = nil, nil
+		c.LegEnded(open, result)
+		if left := l.Handover().Tasks; l.Full() && len(left) > 0 && !c.Ending() {
+			c.Left -= result.Left // the next leg gets to them
+			w.startChild(coordinate.Assignment{Tasks: left, Batches: int64(len(left)), Items: result.Left})
+		}
+	})
+}
+
+// extendInside gives a job's second and last assignment to the leg inside it, which has waited for it.
+func (w *Pager) extendInside(p coordinate.Assignment) bool {
+	c := w.C
+	batches, err := wire.DecodePage(p.Page)
+	if w.Inside == nil || p.Batches == 0 || !w.Inside.page.more || w.Inside.Full() || !p.Last || err != nil || len(batches) > wire.InsideBatches {
+		return false
+	}
+	w.Inside.page.batches, w.Inside.page.more = append(w.Inside.page.batches, batches...), false
+	w.Inside.KeepPlaces()
+	open := c.Legs[0] // no other one has been opened
+	open.Batches += len(batches)
+	open.Dry = false
+	c.Share()
+	w.Inside.Wake()
+	c.State.Batches += int64(len(batches))
+	return true
+}
+
+// closeInside has the leg inside the job end without a second assignment.
+func (w *Pager) closeInside() {
+	if w.Inside != nil && w.Inside.page.more {
+		w.Inside.page.more = false
+		w.Inside.Wake()
+	}
+}
+
+// ID is that of [coordinate.Handle].
+func (l insideLeg) ID() string { return "" }
+
+// Halt is that of [coordinate.Handle].
+func (l insideLeg) Halt(notice wire.StopNotice) { l.leg.Halt(notice) }
+
+// Limit is that of [coordinate.Handle].
+func (l insideLeg) Limit(limits wire.LegLimits) { l.leg.SetLimits(limits) }
+
+// Grant is that of [coordinate.Handle].
+func (l insideLeg) Grant(places int, _ func()) { l.leg.Grant(places) }
+
+// Counts is that of [coordinate.Handle].
+func (l insideLeg) Counts(wire.Counts) wire.Counts { return dispatch.CountsOf(l.Sofar()) }
+
+// Exact is that of [coordinate.Handle].
+func (l insideLeg) Exact() bool { return true }
+
+// Kept is that of [coordinate.Handle].
+func (l insideLeg) Kept(wire.LegResult) {} // it never continues as new by itself
+
+// AddTo is that of [coordinate.Handle].
+func (l insideLeg) AddTo(r *job.Report) {
+	r.LegManifests = append(r.LegManifests, l.manifest.in.Previous...)
+	wire.Include(r, l.Progress())
+}
+
+// Pending is that of [coordinate.Handle].
+func (l insideLeg) Pending() []any { return []any{l.manifest.Pending()} }
+
+// insideLink reaches the job of the leg inside it.
+type insideLink struct{ *Pager }
+
+// Failed ends the job.
+func (k *insideLink) Failed(err *job.Error) { k.C.Fail(err) }
+
+// SlowDown slows the job down.
+func (k *insideLink) SlowDown(r wire.SlowDownRequest) { k.C.SlowDown(r) }
+
+// Counted does nothing: the counts are read directly.
+func (k *insideLink) Counted(wire.Counts) {}
+
+// Heard has the job know of the pool.
+func (k *insideLink) Heard(n wire.PoolNews) { k.C.Hear(n) }
+
+// BatchEnded has the job look at the leg.
+func (k *insideLink) BatchEnded() {
+	if k.Inside != nil && k.Inside.Sofar().Totals.Batches >= dispatch.RateBatches {
+		k.C.Planning.RateKnown = true
+	}
+	k.C.CheckOutcomes(false)
+	k.C.WakeUp()
+}
+
+// HandBack gives the places to the job at once.
+func (k *insideLink) HandBack(places int) workflow.Future {
+	future, settable := workflow.NewFuture(k.C.Ctx)
+	settable.Set(nil, nil)
+	k.C.TakeBack(wire.PlacesBack{Places: places})
+	k.C.WakeUp()
+	return future
 }

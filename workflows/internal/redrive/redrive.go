@@ -1,12 +1,14 @@
+// Package redrive has jobs that run the failed items of a completed job again.
 package redrive
 
 import (
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pages"
-	"go.temporal.io/sdk/workflow"
 )
 
 // redriveWork runs the failed items of a completed job again, and merges their outcomes into its output. It does not bound failures, since it

@@ -7,6 +7,19 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+func sinkFlags(bool) int { return os.O_WRONLY }
+
+func mayWrite(string) error { return nil }
+
+// hideOpen does nothing: Windows keeps the names of open files.
+func hideOpen(string) {}
+
+// duplicate is not reached: there are no paths to open files.
+func duplicate(int, string) (*os.File, error) { return nil, os.ErrInvalid }
+
+// syncDir does nothing: Windows has no way to sync a directory.
+func syncDir(string) error { return nil }
+
 // tryLock locks an open file for this opening alone, if that is possible at once.
 func tryLock(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY

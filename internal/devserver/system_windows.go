@@ -2,6 +2,7 @@ package devserver
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -20,3 +21,9 @@ func tryLock(f *os.File, how int) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// fileLimit is how long the files of this process may get, in bytes: Windows has no limit.
+func fileLimit() uint64 { return math.MaxUint64 }
+
+// syncDir does nothing: Windows has no way to sync a directory.
+func syncDir(string) error { return nil }

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
@@ -30,4 +31,33 @@ func duplicate(number int, path string) (*os.File, error) {
 		return nil, os.NewSyscallError("dup", err)
 	}
 	return os.NewFile(uintptr(again), path), nil
+}
+
+// syncDir brings the names in a directory to the disk. File systems that cannot sync a directory
+// (some in user space or on a network) keep their names durable by themselves.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
+
+// tryLock locks an open file for this opening alone, if that is possible at once.
+func tryLock(f *os.File) (bool, error) {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, unix.EINTR):
+			return false, os.NewSyscallError("flock", err)
+		}
+	}
 }

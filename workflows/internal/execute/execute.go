@@ -2,15 +2,19 @@
 package execute
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 )
 
 const (
@@ -85,12 +89,17 @@ func LocateOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
+// LegOptions are those of a leg, which ends with its job.
 func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
+	return legOptions(ctx, spec, number, summary, wire.WorkflowQueue, enums.PARENT_CLOSE_POLICY_TERMINATE)
+}
+
+func legOptions(ctx workflow.Context, spec job.Spec, number int, summary, queue string, atEnd enums.ParentClosePolicy) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          wire.LegID(spec.Name, number),
-		TaskQueue:           wire.WorkflowQueue,
+		TaskQueue:           queue,
 		WorkflowTaskTimeout: workflow.GetInfo(ctx).WorkflowTaskTimeout,
-		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_TERMINATE,
+		ParentClosePolicy:   atEnd,
 		// A leg of an earlier run of the job may have had the number.
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         summary,
@@ -100,14 +109,15 @@ func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string)
 // FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and outlives a run of the
 // job that continues as new: the job's end requests its cancellation.
 func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
-	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            wire.LegID(spec.Name, number),
-		TaskQueue:             wire.PoolQueue(spec.Pool),
-		WorkflowTaskTimeout:   workflow.GetInfo(ctx).WorkflowTaskTimeout,
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:         summary,
-	})
+	return legOptions(ctx, spec, number, summary, wire.PoolQueue(spec.Pool), enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL)
+}
+
+// Answer has the workflow answer a query with what a handler returns.
+func Answer(ctx workflow.Context, query string, handler any) error {
+	if err := workflow.SetQueryHandler(ctx, query, handler); err != nil {
+		return fmt.Errorf("answering queries: %w", err)
+	}
+	return nil
 }
 
 // HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take in all, the
@@ -147,4 +157,128 @@ func IO[In, Out any](ctx workflow.Context, activity wire.Activity[In, Out], in I
 // Process starts one execution of a batch.
 func Process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	return workflow.ExecuteActivity(ctx, string(wire.ActivityProcess), in)
+}
+
+// IsType reports whether err is an application error of the type.
+func IsType(err error, kind string) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == kind
+}
+
+// MaxErrorType and MaxErrorText bound what workflows keep of the type and the message of an error, in bytes as JSON:
+// both go on in histories.
+const (
+	MaxErrorType = 200
+	MaxErrorText = 4000
+)
+
+// JobError turns the end of an activity into the job's error, within the bounds of its texts.
+func JobError(err error) *job.Error {
+	kind, message := job.ErrorFailed, err.Error()
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		kind, message = app.Type(), app.Message()
+	} else if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		kind, message = "Timeout", timeoutMessage(timeout)
+	}
+	return &job.Error{Type: text.Fit(kind, MaxErrorType), Message: text.Fit(message, MaxErrorText)}
+}
+
+func timeoutMessage(t *temporal.TimeoutError) string {
+	switch t.TimeoutType() {
+	case enums.TIMEOUT_TYPE_HEARTBEAT:
+		return "its worker died, hung or was cut off: no heartbeat within the expiry"
+	case enums.TIMEOUT_TYPE_START_TO_CLOSE:
+		return "it took longer than the batch timeout"
+	}
+	return t.Error()
+}
+
+// RanOut reports whether err is a heartbeat timeout, itself or as the cause of another.
+func RanOut(err error) bool {
+	for err != nil {
+		var timeout *temporal.TimeoutError
+		if !errors.As(err, &timeout) {
+			return false
+		}
+		if timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT {
+			return true
+		}
+		err = timeout.Unwrap()
+	}
+	return false
+}
+
+func IsTimeout(err error) bool { return errors.As(err, new(*temporal.TimeoutError)) }
+
+func IsPermanent(err error) bool {
+	return slices.ContainsFunc(wire.PermanentErrors(), func(kind string) bool { return IsType(err, kind) })
+}
+
+// TaskLoad counts what a workflow task of a leg sends: the items that it accepts, which the server gets once more, the inputs of
+// activities, and answers. More than [wire.MaxTask] waits for a later task: Temporal ends a workflow whose task sends 4 MB. One
+// payload alone is always sent; it is at most [wire.MaxPayload].
+type TaskLoad struct {
+	ctx     workflow.Context
+	length  int       // of the history, when the task began
+	at      time.Time // when that was
+	bytes   int
+	renewed bool // by a timer, which brings a later task
+	armed   bool
+}
+
+// NewTaskLoad returns the load of the workflow's present task.
+func NewTaskLoad(ctx workflow.Context) *TaskLoad { return &TaskLoad{ctx: ctx} }
+
+// look begins to count anew if this is another task than before.
+func (t *TaskLoad) look() {
+	length, at := workflow.GetInfo(t.ctx).GetCurrentHistoryLength(), workflow.Now(t.ctx)
+	if length == t.length && at.Equal(t.at) && !t.renewed {
+		return
+	}
+	t.length, t.at, t.bytes, t.renewed = length, at, 0, false
+}
+
+// Fits reports whether the present task can send so many more bytes.
+func (t *TaskLoad) Fits(n int) bool {
+	t.look()
+	return t.bytes == 0 || t.bytes+n <= wire.MaxTask
+}
+
+// Add counts bytes that the present task sends.
+func (t *TaskLoad) Add(n int) {
+	t.look()
+	t.bytes += n
+}
+
+// Take counts bytes that the present task sends, if they fit.
+func (t *TaskLoad) Take(n int) bool {
+	if !t.Fits(n) {
+		return false
+	}
+	t.Add(n)
+	return true
+}
+
+// Await returns when there is a task that sends as many bytes as size returns, and counts them. It returns an error if the context is
+// cancelled before.
+func (t *TaskLoad) Await(ctx workflow.Context, size func() int) error {
+	for !t.Take(size()) {
+		t.arm()
+		if err := workflow.Await(ctx, func() bool { return t.Fits(size()) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arm makes sure that there is another task soon.
+func (t *TaskLoad) arm() {
+	if t.armed {
+		return
+	}
+	t.armed = true
+	workflow.Go(t.ctx, func(ctx workflow.Context) {
+		_ = workflow.NewTimer(ctx, time.Millisecond).Get(ctx, nil)
+		t.armed, t.renewed = false, true
+	})
 }
