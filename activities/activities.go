@@ -3,7 +3,7 @@
 // into the output. Items do not pass through Temporal: activities exchange references to ranges of the
 // input and to objects of the job's store.
 //
-//   - activities.go: what they need of their worker; wire.go: what they are given and return
+//   - activities.go: what they need of their worker (internal/wire has what they are given and return)
 //   - plan.go, finish.go, redrive.go, feed.go: thin methods over the packages
 //     inputs, ledger, outputs, redrive and feeds
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;

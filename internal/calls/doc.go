@@ -24,7 +24,7 @@
 // If a program dies with several calls in hand, those are made again in halves, each of which has the program to
 // itself, until one call dies alone (internal/company, decision 023).
 //
-// A batch whose workers keep dying is narrowed down by the leg in the same way (dispatch/deaths.go, halve.go): it
+// A batch whose workers keep dying is narrowed down by the leg in the same way (dispatch/task.go): it
 // dispatches the first half of the suspected items, and so on, until one item is left that runs alone and dies alone;
 // that one is recorded as failed. Deaths of workers, ends of whole processes and errors that pass have their own
 // counts, and a drain or a rest says nothing of an item. The last heartbeat's hint of what was in hand shortens the

@@ -49,7 +49,7 @@
 // times a second. Before it has a program killed it handles the frames that the program has already sent: a release
 // sent in time saves it. It requests the program's stacks first, which end up in the error.
 //
-// Beside every batch runs a watch (callwatch.go): it holds the timers of the calls in hand, each in its lane
+// Beside every batch runs a watch (internal/calls/callwatch.go): it holds the timers of the calls in hand, each in its lane
 // (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
 // TERM, then KILL), and heartbeats only while the watchdog is healthy and no timer of the batch is overdue: a worker
 // that cannot guarantee the progress of a batch loses it to another one.

@@ -66,7 +66,7 @@
 //     before any success: a batch then returns its rest, and the job decides (coordinate/tolerance.go,
 //     dispatch/progress.go).
 //   - Progress. The same signal reports how far a leg is, for its page and memo: at most eight times a leg, and at
-//     most every 10 s. Reports ask all legs, and add what heartbeats say of batches in flight (job/glance.go):
+//     most every 10 s. Reports ask all legs, and add what heartbeats say of batches in flight (jobs/glance.go):
 //     heartbeats are read first, and each workflow says which of these executions it still has in flight, so that
 //     none counts twice.
 //   - Rate. Each batch is given its own rate; those of all in flight add up to the job's, and no more are in flight
@@ -88,7 +88,7 @@
 // results that it and its legs had accepted beyond that, and the next run commits them first (coordinate/planning.go).
 // Its report counts what is left of that: if this run is ended, too, the next one commits the rest. A workflow that
 // was ended before it completed a workflow task answers no query. It has done nothing, so its report is made of its
-// input, which has the state and the open legs of the runs before if the job has continued as new (job/given.go). A
+// input, which has the state and the open legs of the runs before if the job has continued as new (jobs/given.go). A
 // run that a schedule starts gets the same input at every tick, and derives its name and the placeholders of its
-// output from its workflow ID (job.go).
+// output from its workflow ID (scheduled, in coordinator.go).
 package coordinate

@@ -11,7 +11,7 @@
 //     outcome, at its time; parts are written between two ticks, or while the slot waits for one. After each part a
 //     manifest of all parts of the execution is written, which replaces the one before. The next execution, whose
 //     beginning shows which manifest has been accepted, removes those that were replaced before it writes its own
-//     (sweep.go).
+//     (parts.go).
 //   - Progress is in heartbeats, every second, and in the result: ordinal, base, head of the manifests, counts. The
 //     dispatcher takes the last heartbeat of an execution that is lost, or still runs when a stop's time is over, as
 //     if it were its result (Config.Recover), so no tick that it counts is run again. An execution that fails has
