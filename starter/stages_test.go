@@ -122,8 +122,11 @@ stages:
 	for _, w := range r.Workers {
 		require.Equal(t, "turn", w.Pool, "the pools that were asked for, and no other")
 	}
-	b.reads(&r, "workers", "--json", "--pool", "upper")
-	require.Empty(t, r.Running, "these batches are of the other pool")
+	eventually(t, "the first stage's end: the batches are all of the other pool", func() bool {
+		var r workersReport
+		b.reads(&r, "workers", "--json", "--pool", "upper")
+		return len(r.Running) == 0
+	})
 	var jobs []jobs.Listed
 	b.reads(&jobs, "list", "--json", "--pool", "turn")
 	require.Len(t, jobs, 1)
