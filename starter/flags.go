@@ -273,7 +273,7 @@ func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) 
 	fs.Visit(func(flag *pflag.Flag) {
 		for source, names := range sourceFlags {
 			if source != s.Source() && slices.Contains(names, flag.Name) {
-				errs = append(errs, fmt.Errorf("%s is for %ss only: leave it out, or make the job one", flag.Name, wordsOf[source]))
+				errs = append(errs, fmt.Errorf("--%s is for %ss only: leave it out, or make the job one", flag.Name, wordsOf[source]))
 			}
 		}
 	})

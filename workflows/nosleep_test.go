@@ -63,8 +63,8 @@ func TestNoFileSleeps(t *testing.T) {
 		require.Empty(t, sleeps(t, path, nil), path)
 		return nil
 	}))
-	require.Greater(t, count["internal/coordinate"], 8, "all files of the coordinator are looked at")
-	require.Greater(t, count["internal/dispatch"], 6, "and all of the dispatcher's")
+	require.Greater(t, count["internal/coordinate"], 9, "all files of the coordinator are looked at")
+	require.Greater(t, count["internal/dispatch"], 7, "and all of the dispatcher's")
 	below, err := filepath.Glob("internal/*")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(below), 6)
