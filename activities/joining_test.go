@@ -22,7 +22,7 @@ type recordingJoiner struct {
 	closed         bool
 }
 
-func (j *recordingJoiner) Begin(ref wire.Ref, _ string)    { j.begun = append(j.begun, ref.Run) }
+func (j *recordingJoiner) Begin(ref wire.Ref, _ job.Spec)  { j.begun = append(j.begun, ref.Run) }
 func (j *recordingJoiner) Parts(string) outputs.PartJoiner { return j }
 func (j *recordingJoiner) Release(held [][]byte)           { j.released += len(held) }
 func (j *recordingJoiner) Offer(e wire.Entry, _ [][]byte)  { j.offered = append(j.offered, e) }

@@ -23,9 +23,9 @@ func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResu
 			return wire.PlanResult{}, err
 		}
 		result, err := a.plan(ctx, dir, in, a.inputs)
-		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 && in.Spec.Split == "" {
+		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 {
 			in.Ref.Perm = result.Perm
-			a.opts.Joiner.Begin(in.Ref, in.Spec.Output)
+			a.opts.Joiner.Begin(in.Ref, in.Spec)
 		}
 		return result, err
 	})

@@ -36,7 +36,7 @@ func TestFinish_Table(t *testing.T) {
 			heads, lines, wantErrors := f.done(runs)
 			f.acts.opts.Joiner = outputs.NewJoiner(access)
 			defer f.acts.opts.Joiner.Close()
-			f.acts.opts.Joiner.Begin(f.ref, f.spec.Output)
+			f.acts.opts.Joiner.Begin(f.ref, f.spec)
 			report := f.finished(heads...)
 			want := asTable(lines)
 			require.Equal(t, want, f.read("out.csv"))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/watchdog"
 	"go.temporal.io/api/serviceerror"
 )
 
@@ -30,7 +29,15 @@ type Health struct {
 	Watchdog WatchdogHealth `json:"watchdog"`
 	Slots    []SlotHealth   `json:"slots"`
 	// Timers are the held ones: the hundred with the earliest deadlines. A timer's worker is the slot of a process, or the batch of a Go handler.
-	Timers []watchdog.Held `json:"timers"`
+	Timers []TimerHealth `json:"timers"`
+}
+
+// TimerHealth is about a timer that is held.
+type TimerHealth struct {
+	Worker   string        `json:"worker"`
+	Scope    string        `json:"scope"`
+	After    time.Duration `json:"after"` // nanoseconds
+	Deadline time.Time     `json:"deadline"`
 }
 
 // shownTimers is the most timers in a Health.
@@ -82,7 +89,7 @@ func (w *Worker) Health() Health { return w.metrics.health(time.Now()) }
 
 func (m *metrics) health(now time.Time) Health {
 	h := Health{
-		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{}, Timers: []watchdog.Held{},
+		Worker: m.worker, Pool: m.pool, State: m.state.Load().(string), Slots: []SlotHealth{}, Timers: []TimerHealth{},
 		Watchdog: WatchdogHealth{LastRound: m.watchdog.LastRound(), Healthy: m.watchdog.Healthy()},
 	}
 	if last := h.Watchdog.LastRound; !last.IsZero() {
@@ -108,7 +115,9 @@ func (m *metrics) health(now time.Time) Health {
 		h.Why = append(h.Why, "no process can be begun: "+h.Slots[0].Error)
 	}
 	held := m.watchdog.Timers()
-	h.Timers = append(h.Timers, held[:min(len(held), shownTimers)]...)
+	for _, timer := range held[:min(len(held), shownTimers)] {
+		h.Timers = append(h.Timers, TimerHealth(timer))
+	}
 	h.Healthy = len(h.Why) == 0
 	return h
 }

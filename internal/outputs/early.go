@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // Joiner joins the parts of a job's output while the job still runs, so that Finish has little left to
@@ -25,7 +26,7 @@ import (
 type Joiner interface {
 	// Begin begins to join a run's parts, from its first item on, and gives up any other run's. It
 	// does nothing if the output cannot be joined early: Finish meets the reason again, and reports it.
-	Begin(ref wire.Ref, output string)
+	Begin(ref wire.Ref, spec job.Spec)
 	// Parts takes the parts of a run while they are made.
 	Parts(run string) PartJoiner
 	// Take ends the join of a run and returns what it has joined. It returns the zero value if that
@@ -62,9 +63,9 @@ const AllParts = math.MaxInt
 // NoJoiner leaves all joining to Finish.
 type NoJoiner struct{}
 
-func (NoJoiner) Begin(wire.Ref, string)  {}
-func (NoJoiner) Parts(string) PartJoiner { return NoJoiner{} }
-func (NoJoiner) Close()                  {}
+func (NoJoiner) Begin(wire.Ref, job.Spec) {}
+func (NoJoiner) Parts(string) PartJoiner  { return NoJoiner{} }
+func (NoJoiner) Close()                   {}
 func (NoJoiner) Take(context.Context, string, func(context.Context, func(ledger.OwnedEntry) bool) error) (Begun, error) {
 	return Begun{}, nil
 }
@@ -138,15 +139,15 @@ func (d *digest) add(run string, e wire.Entry) {
 // maxWaiting bounds how many parts are remembered whose predecessor does not come.
 const maxWaiting = 10_000
 
-func (j *earlyJoiner) Begin(ref wire.Ref, output string) {
-	if !formOf(output, "").joined {
+func (j *earlyJoiner) Begin(ref wire.Ref, spec job.Spec) {
+	if !formOf(spec.Output, spec.Split).joined {
 		return
 	}
 	e := &early{run: ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}
 	e.changed.L = &e.mu
 	e.meter = stall.NewMeter()
 	e.ctx, e.cancel = context.WithCancel(stall.With(context.Background(), e.meter))
-	if err := e.begin(j.access, ref, output); err != nil {
+	if err := e.begin(j.access, ref, spec.Output); err != nil {
 		e.cancel()
 		return
 	}

@@ -62,7 +62,7 @@ func (f *joinFixture) begin(run string) {
 	f.store, f.ref.Sources = dir, ledger.NewSourcesKey(f.ref)
 	require.NoError(f.t, dir.Put(context.Background(), f.ref.Sources, nil))
 	require.NoError(f.t, ledger.Claim(context.Background(), f.ref, dir))
-	f.joiner.Begin(f.ref, f.spec.Output)
+	f.joiner.Begin(f.ref, f.spec)
 }
 
 // write writes the outcomes of a batch, ten items at a time.
@@ -324,7 +324,8 @@ func TestEarly_Not(t *testing.T) {
 	t.Parallel()
 	f, _, _ := setupJoin(t, "out/")
 	require.Nil(t, f.joiner.current, "parts stay parts")
-	f.joiner.Begin(f.ref, "")
+	f.joiner.Begin(f.ref, job.Spec{})
+	f.joiner.Begin(f.ref, job.Spec{Output: f.spec.Output + "{}.jsonl", Split: "kind"})
 	require.Nil(t, f.joiner.current, "there is no output")
 }
 
@@ -376,7 +377,7 @@ func TestEarly_Ends(t *testing.T) {
 func TestNoJoiner(t *testing.T) {
 	t.Parallel()
 	var j NoJoiner
-	j.Begin(wire.Ref{Run: "run-1"}, "out.jsonl")
+	j.Begin(wire.Ref{Run: "run-1"}, job.Spec{Output: "out.jsonl"})
 	parts := j.Parts("run-1")
 	require.False(t, parts.Joins())
 	buf := []byte("kept")
