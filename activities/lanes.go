@@ -44,7 +44,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.stageName(), Fit: &e.acts.fit,
 		Hope: e.hope, Trials: e.trials, Brake: &e.acts.brake,
-		Record: func() error { e.flatten(l.portion); return e.line.recordEarly(l.portion) }, CarryOn: l.start,
+		Record: func() error { e.complete(l.portion); return e.line.recordEarly(l.portion) }, CarryOn: l.start,
 	}
 	return l
 }
@@ -84,7 +84,7 @@ func (l *lane) work(rest func() error) (kept bool) {
 		if errors.Is(err, calls.ErrKept) {
 			return true
 		}
-		l.e.flatten(l.portion)
+		l.e.complete(l.portion)
 		line.finish(l.portion, l.caller, err)
 	}
 }
@@ -95,9 +95,9 @@ func (e *execution) pass(p *portion) error {
 		return nil
 	}
 	defer e.line.open()
-	waited, ok := e.acts.opts.Limiter.Take(e.watch, len(p.items))
+	waited, ok := e.acts.opts.Limiter.Take(e.watch, p.calls)
 	e.stride.waited += waited
-	if !ok || !e.stride.begin(e.watch, p.size) {
+	if !ok || !e.stride.begin(e.watch, len(p.items)) {
 		return calls.ErrEnding
 	}
 	return nil
@@ -107,18 +107,14 @@ func (e *execution) pass(p *portion) error {
 func (l *lane) settle() error {
 	p, c := l.portion, l.caller
 	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, records.HasRecords(p.block.convert.Shape)
-	v := l.e.in.Verdict
-	switch {
-	case l.e.gathers():
-		for _, item := range p.items {
-			p.answer.Line(item.Data)
-		}
-		return nil
-	case v == nil:
+	if p.calls == len(p.items) {
 		return c.Run(p.items)
 	}
-	for range p.items {
-		p.answer.Fail(&calls.Fault{Kind: v.Kind, Err: v.Error}, v.Attempts)
+	items := make([]calls.Item, 0, p.calls) // a call that is abandoned may still read it
+	for _, item := range p.items {
+		if item.Outcome == nil {
+			items = append(items, item)
+		}
 	}
-	return nil
+	return c.Run(items)
 }

@@ -32,21 +32,19 @@ const writeAt = 64 << 10
 type block struct {
 	chunk    records.Chunk
 	convert  calls.Conversion
-	items    []calls.Item  // that a handler gets
-	invalid  []invalidItem // the others of the chunk that are not recorded
-	lines    []byte        // the items as lines, if they lie so
-	first    int64         // ordinal of the chunk's first item
-	handed   int           // of items
-	recorded int           // of the chunk's items
-	used     int           // portions that are not done with
-	tainted  bool          // a call that was abandoned may still read it
+	items    []calls.Item // of the chunk
+	lines    []byte       // the items as lines, if they lie so
+	handed   int          // items
+	recorded int          // items
+	used     int          // portions that are not done with
+	tainted  bool         // a call that was abandoned may still read it
 }
 
 // portion is some items of a block on their way through one lane.
 type portion struct {
 	block    *block
 	items    []calls.Item
-	size     int // items of the chunk, with the invalid ones
+	calls    int // items of which need a call: the others have outcomes
 	answer   calls.Answer
 	recorded int   // of items
 	held     int64 // bytes that it counts for
@@ -182,9 +180,6 @@ func (l *line) hasRoom() bool {
 // callSize bounds the next call.
 func (l *line) callSize() calls.CallSize {
 	e := l.e
-	if e.gathers() {
-		return calls.CallSize{Items: blockItems, Bytes: blockBytes}
-	}
 	size := e.acts.opts.Handler.CallSize()
 	size.Items = e.acts.opts.Limiter.Portion(e.stride.portion(e.acts.fit.Items(size.Items)))
 	return size
@@ -253,9 +248,9 @@ func (l *line) fresh() *portion {
 // handOut notes that a portion is in hand.
 func (l *line) handOut(p *portion) {
 	e := l.e
-	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && !e.gathers() && !e.watch.Ending.Load()
+	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && p.calls > 0 && !e.watch.Ending.Load()
 	l.gated = p.gated
-	l.hold(p, e.acts.fit.Bytes(len(p.items)))
+	l.hold(p, e.acts.fit.Bytes(p.calls))
 	l.note()
 	l.reportLeft()
 }
@@ -299,24 +294,24 @@ func (l *line) next(size calls.CallSize) error {
 		e.acts.buffers.blocks.Put(b)
 		return err
 	}
-	b.convert.Form, b.convert.Shape = e.form(), e.shape()
-	b.prepare(e.in.Batch.First + l.read)
+	e.prepare(b, e.in.Batch.First+l.read)
 	l.read += int64(len(b.chunk.Items))
 	l.block = b
 	return nil
 }
 
-// cut takes so many items from the block.
+// cut takes items from the block: so many that need a call, and those between and behind them that do not.
 func (l *line) cut(items int) *portion {
 	b := l.block
 	p := l.e.acts.buffers.portion()
-	end := min(b.handed+items, len(b.items))
-	*p = portion{block: b, items: b.items[b.handed:end], answer: l.e.liveOf(p.answer)}
-	from, to := b.indexOf(b.handed), b.indexOf(end)
-	if b.handed == 0 {
-		from = 0
+	*p = portion{block: b, answer: l.e.liveOf(p.answer)}
+	end := b.handed
+	for ; end < len(b.items) && (p.calls < items || b.items[end].Outcome != nil); end++ {
+		if b.items[end].Outcome == nil {
+			p.calls++
+		}
 	}
-	p.size = to - from
+	p.items = b.items[b.handed:end]
 	b.handed = end
 	b.used++
 	if end == len(b.items) {
@@ -325,12 +320,14 @@ func (l *line) cut(items int) *portion {
 	return p
 }
 
-// indexOf is where an item lies in the chunk; after the last one, its length.
-func (b *block) indexOf(item int) int {
-	if item == len(b.items) {
-		return len(b.chunk.Items)
+// toCall counts the items that need a call.
+func toCall(items []calls.Item) (n int) {
+	for i := range items {
+		if items[i].Outcome == nil {
+			n++
+		}
 	}
-	return int(b.items[item].Ordinal - b.first)
+	return n
 }
 
 // hold has the portion count for so many bytes from now on.
@@ -345,7 +342,7 @@ func (l *line) note() {
 	e := l.e
 	handed := l.read
 	if b := l.block; b != nil {
-		handed -= int64(len(b.chunk.Items) - b.indexOf(b.handed))
+		handed -= int64(len(b.items) - b.handed)
 	}
 	e.inHand.handed.Store(handed)
 	e.inHand.done.Store(e.entry.Count)
@@ -442,7 +439,11 @@ func (l *line) end() error {
 	defer l.mu.Unlock()
 	e := l.e
 	for _, p := range l.portions {
-		e.repeated += int64(p.answer.Len())
+		p.answer.Each(func(o calls.Span) {
+			if !o.Later && o.Known == nil {
+				e.repeated++
+			}
+		})
 	}
 	if l.failure != nil {
 		return l.failure

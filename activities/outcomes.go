@@ -3,53 +3,48 @@ package activities
 import (
 	"bytes"
 	"cmp"
-	"errors"
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/job"
 )
 
-// invalidItem is an item that no handler gets.
-type invalidItem struct {
-	index   int // in the chunk
-	fault   *calls.Fault
-	settled *stages.Settled // by an earlier step; nil: fault is the item's error
-	undone  *stages.Undone  // of which fault is; nil: the item is not in its format
-}
-
-// invalid is the item at index, because of err.
-func invalid(index int, err error) invalidItem {
-	if settled, ok := errors.AsType[*stages.Settled](err); ok {
-		return invalidItem{index: index, settled: settled}
-	}
-	if undone, ok := errors.AsType[*stages.Undone](err); ok {
-		return invalidItem{index: index, undone: undone, fault: &calls.Fault{Kind: job.KindError, Err: undone.Err}}
-	}
-	return invalidItem{index: index, fault: calls.InvalidFault(err)}
-}
-
-// prepare turns the chunk, whose first item has that ordinal, into items of calls, and sets the invalid ones aside.
-func (b *block) prepare(first int64) {
-	b.items, b.invalid, b.lines = b.items[:0], b.invalid[:0], nil
-	b.first, b.handed, b.recorded = first, 0, 0
+// prepare turns the chunk, whose first item has that ordinal, into items of calls. Some have their outcomes before.
+func (e *execution) prepare(b *block, first int64) {
+	b.items, b.lines = b.items[:0], nil
+	b.handed, b.recorded = 0, 0
+	b.convert.Form, b.convert.Shape = e.form(), e.shape()
 	b.convert.Reset()
-	at := 0
+	at, known := 0, false
 	for i := range b.chunk.Items {
-		item := &b.chunk.Items[i]
-		data, err := b.convert.Convert(item)
-		if err != nil {
-			b.invalid = append(b.invalid, invalid(i, err))
-			continue
+		item := calls.Item{Ordinal: first + int64(i), At: at, Outcome: b.chunk.Items[i].Outcome}
+		if item.Outcome == nil {
+			var err error
+			item.Data, err = b.convert.Convert(&b.chunk.Items[i])
+			item.Outcome = e.beforehand(item.Data, err)
 		}
-		b.items = append(b.items, calls.Item{Ordinal: first + int64(i), Data: data, At: at})
-		at += len(data) + 1
+		known = known || item.Outcome != nil
+		b.items = append(b.items, item)
+		at += len(item.Data) + 1
 	}
-	if b.convert.AsLines() && len(b.invalid) == 0 {
+	if b.convert.AsLines() && !known {
 		b.lines = b.chunk.Lines()
 	}
+}
+
+// beforehand is the outcome of an item before any call; nil: a handler gets it. err is why it is not in its format.
+func (e *execution) beforehand(data []byte, err error) *records.Outcome {
+	switch v := e.in.Verdict; {
+	case err != nil:
+		f := calls.InvalidFault(err)
+		return &records.Outcome{Failure: &job.Failure{Kind: f.Kind, Error: f.Err, Attempts: 1}}
+	case e.gathers():
+		return &records.Outcome{Value: data, Carried: true}
+	case v != nil:
+		return &records.Outcome{Failure: &job.Failure{Kind: v.Kind, Error: v.Error, Attempts: v.Attempts}}
+	}
+	return nil
 }
 
 // record gives the sink the portion's outcomes so far: those of its next items, up to the first without one. Its
@@ -64,9 +59,8 @@ func (e *execution) record(p *portion) error {
 	if e.passesOn() && e.form() == calls.Lines {
 		e.entry.Dropped += blankLines(p.answer.Buf)
 	}
-	if len(b.invalid) > 0 || p.answer.Special > 0 || e.notesLines() {
-		var err error
-		if done, err = e.recordEach(p); err != nil {
+	if p.answer.Special > 0 || e.notesLines() {
+		if err := e.recordEach(p); err != nil {
 			return err
 		}
 	} else {
@@ -113,51 +107,37 @@ func (e *execution) write() (err error) {
 	return err
 }
 
-// recordEach counts outcomes one by one and notes the errors among them. It returns how many of the chunk's next items
-// have an outcome before the first without one.
-func (e *execution) recordEach(p *portion) (done int, err error) {
-	b := p.block
+// recordEach counts the portion's outcomes one by one and notes the errors among them.
+func (e *execution) recordEach(p *portion) (err error) {
 	base := e.sink.At() + int64(len(e.unwritten)) // where the first result begins
 	at := base                                    // where the next result is, or would be
-	note := func(o calls.Span, undone *stages.Undone) {
-		switch {
-		case err != nil:
-		case o.Fault != nil:
-			err = e.fail(b, done, o, undone, at)
-		case o.Drop:
-			err = e.drop(b, done, at)
-		default:
-			e.entry.OK++
-			err = e.noteLines(at, p.answer.Bytes(o))
-		}
-		done++
-	}
-	takeInvalid := func() {
-		for len(b.invalid) > 0 && b.invalid[0].index == b.recorded+done {
-			item := b.invalid[0]
-			b.invalid = b.invalid[1:]
-			if item.settled == nil {
-				if item.undone != nil {
-					e.carried.Items++
-					e.carried.Failed++
-				}
-				note(calls.Span{Fault: item.fault, Tries: 1}, item.undone)
-				e.live.Add(1, 1)
-				continue
-			}
-			if err == nil {
-				err = e.carry(b, done, item.settled, at)
-			}
-			done++
-		}
-	}
+	index := 0
 	p.answer.Each(func(o calls.Span) {
-		takeInvalid()
-		note(o, nil)
+		if err == nil {
+			err = e.recordOne(p, index, o, at)
+		}
+		index++
 		at = base + int64(o.End)
 	})
-	takeInvalid()
-	return done, err
+	return err
+}
+
+// recordOne counts the outcome of the item at index, counted from the first that is not recorded. at is where its result is, or would be.
+func (e *execution) recordOne(p *portion, index int, o calls.Span, at int64) error {
+	known := o.Known
+	if known != nil && known.Carried {
+		e.countCarried(known, o.Fault != nil)
+	}
+	switch {
+	case known != nil && known.Line != nil:
+		return e.carry(known, at)
+	case o.Fault != nil:
+		return e.fail(p.block, index, o, at)
+	case o.Drop:
+		return e.drop(p.block, index, at)
+	}
+	e.entry.OK++
+	return e.noteLines(at, p.answer.Bytes(o))
 }
 
 // drop counts the item at index as dropped.
@@ -185,8 +165,11 @@ func (e *execution) drop(b *block, index int, at int64) error {
 // flattens reports whether each result is a list of results.
 func (e *execution) flattens() bool { return e.in.Flatten && !e.passesOn() }
 
-// flatten makes lines of the lists that are the portion's results.
-func (e *execution) flatten(p *portion) {
+// complete makes the portion's outcomes what is recorded: with those that items had before their calls, and with lists as lines.
+func (e *execution) complete(p *portion) {
+	if p.calls < len(p.items) {
+		p.answer.Fill(p.items[p.recorded:])
+	}
 	if e.flattens() {
 		p.answer.Flatten(e.gathers() || e.acts.opts.Handler.Traits().Lists)
 	}
@@ -206,14 +189,14 @@ func (e *execution) noteLines(at int64, results []byte) error {
 	return e.sink.Note(e.ctx, ledger.LinesNote(at, n))
 }
 
-// fail records that an item has failed; undone says more if a pipeline has decided that.
-func (e *execution) fail(b *block, index int, o calls.Span, undone *stages.Undone, at int64) error {
+// fail records that an item has failed.
+func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
 		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries), Stage: e.stageName(),
 	}
-	if undone != nil {
-		failure.Stage, failure.Partial = cmp.Or(undone.Stage, failure.Stage), undone.Partial
+	if o.Known != nil && o.Known.Failure != nil {
+		failure.Stage, failure.Partial = cmp.Or(o.Known.Failure.Stage, failure.Stage), o.Known.Failure.Partial
 	}
 	origin, err := e.source.Origin(e.ctx, failure.Item, b.convert.Shape, &b.chunk.Items[b.recorded+index])
 	if err != nil {

@@ -131,7 +131,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Unbegun = text.Fit(why.Error(), maxReason)
 	}
 	result.Forced, result.Left, result.Capacity = e.watch.Forced(), e.leftAtStop(), e.acts.opts.Capacity()
-	result.Totals, result.Carried = e.totals, e.notOwn()
+	result.Totals, result.Carried = e.totals, e.carried
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		result.Totals.Alone = 0 // an item that fails here has not failed yet
 	}

@@ -3,7 +3,6 @@ package activities
 import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -39,37 +38,36 @@ func (e *execution) shape() *wire.Shape {
 	return &wire.Shape{Format: records.Text, MaxItem: shape.MaxItem}
 }
 
-// carry records what an earlier step has made of the item at index, which is the next. at is where its result would be.
-func (e *execution) carry(b *block, index int, s *stages.Settled, at int64) error {
+// countCarried counts an item that no handler was meant to get here.
+func (e *execution) countCarried(o *records.Outcome, failed bool) {
 	e.carried.Items++
-	if s.Line == nil {
-		if s.Decided {
-			e.settled.OK++
-			e.settled.Dropped++
-		}
-		return e.drop(b, index, at)
+	if failed {
+		e.carried.Failed++
 	}
-	if s.Decided {
+	switch {
+	case !o.Counted:
+	case failed:
 		e.settled.Failed++
-	} else if err := e.noteFirst(s.Line.Failure); err != nil {
-		return err
+	default:
+		e.settled.OK++
+		e.settled.Dropped++
 	}
-	e.carried.Failed++
-	e.entry.Failed++
-	if !s.Line.IsRecord() && !e.notesDrops() {
-		return nil
-	}
-	line := *s.Line
-	line.At = at
-	return e.sink.Note(e.ctx, line)
 }
 
-// notOwn are the items that no handler was meant to get here.
-func (e *execution) notOwn() wire.Carried {
-	if e.gathers() {
-		return wire.Carried{Items: e.entry.Count, Failed: e.entry.Failed}
+// carry records a failure of an earlier step. at is where the item's result would be.
+func (e *execution) carry(o *records.Outcome, at int64) error {
+	if !o.Counted {
+		if err := e.noteFirst(*o.Failure); err != nil {
+			return err
+		}
 	}
-	return e.carried
+	e.entry.Failed++
+	if !o.Line.IsRecord() && !e.notesDrops() {
+		return nil
+	}
+	line := *o.Line
+	line.At = at
+	return e.sink.Note(e.ctx, line)
 }
 
 // decided counts the items whose outcome has been decided here: not in an earlier step of this run, and not in a later one. What

@@ -101,7 +101,7 @@ func (l *line) cutOff(p *portion, n int) *portion {
 // park has a portion wait.
 func (l *line) park(p *portion, due time.Time) {
 	p.items, p.recorded = p.items[p.recorded:], 0
-	p.size, p.due, p.done = len(p.items), due, false
+	p.calls, p.due, p.done = toCall(p.items), due, false
 	p.answer.Reset()
 	l.hold(p, 0)
 	l.undone++

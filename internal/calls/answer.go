@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/codec"
 	"github.com/stint-run/stint/internal/jsonscan"
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/job"
 )
 
@@ -22,7 +23,7 @@ type Answer struct {
 	Buf      []byte // the results, each ended by '\n'
 	outcomes []Span
 	Count    int // of items that the outcomes are of
-	Special  int // outcomes that are not results: drops and faults
+	Special  int // outcomes that are not just results of calls: drops, faults and known ones
 	faults   int // of the Special ones
 	later    int // of the outcomes that are none: see hold
 	texts    int // bytes of the faults' texts
@@ -59,6 +60,7 @@ type Span struct {
 	flat       bool // see Flatten
 	Later      bool // the item has no outcome yet: it is called again. Fault, which may be nil, is why.
 	Fault      *Fault
+	Known      *records.Outcome // the item's before any call, which the others are made of; nil: it had none
 }
 
 // Len is the number of items that have an outcome.
@@ -174,13 +176,16 @@ func (a *Answer) Accept(lines Unaccepted, want int) error {
 	return nil
 }
 
-// outcome returns the outcome of one item.
-func (a *Answer) outcome(o Span) Outcome {
-	one := Outcome{Drop: o.Drop, Fault: o.Fault, Tries: int(o.Tries), Later: o.Later}
-	if o.End > o.start {
-		one.Value = a.Buf[o.start : o.End-1]
-	}
-	return one
+// each returns the outcome of each item.
+func (a *Answer) each() (all []Outcome) {
+	a.Each(func(o Span) {
+		one := Outcome{Drop: o.Drop, Fault: o.Fault, Tries: int(o.Tries), Later: o.Later}
+		if o.End > o.start {
+			one.Value = a.Buf[o.start : o.End-1]
+		}
+		all = append(all, one)
+	})
+	return all
 }
 
 // unsee takes back what has been counted of lines that have been read.
@@ -205,7 +210,6 @@ func (a *Answer) hold(f *Fault) {
 
 func (a *Answer) addSpecial(o Span) {
 	o.start, o.End, o.items = len(a.Buf), len(a.Buf), 1
-	a.Special++
 	if o.Fault != nil && !o.Later {
 		a.faults++
 		a.texts += TextBytes(&o.Fault.Err)
@@ -215,6 +219,9 @@ func (a *Answer) addSpecial(o Span) {
 }
 
 func (a *Answer) add(o Span) {
+	if o.Drop || o.Later || o.Fault != nil || o.Known != nil {
+		a.Special++
+	}
 	a.outcomes = append(a.outcomes, o)
 	a.Count += int(o.items)
 	if !o.Later {
@@ -241,29 +248,85 @@ func (a *Answer) Each(fn func(Span)) {
 // Cut moves the outcomes of the items from the n-th on to another answer, which is empty.
 func (a *Answer) Cut(n int, into *Answer) {
 	live := a.Live
-	a.Live, into.Live = nil, nil
+	into.Live = nil
 	var kept Answer
-	var all []Span
-	a.Each(func(o Span) { all = append(all, o) })
-	for i, o := range all {
-		to := into
+	for i, o := range a.spans() {
 		if i < n {
-			to = &kept
+			kept.take(o, a)
+		} else {
+			into.take(o, a)
 		}
-		if !o.Later && o.Fault == nil && !o.Drop {
-			start := len(to.Buf)
-			to.Buf = append(to.Buf, a.Buf[o.start:o.End]...)
-			o.start, o.End = start, len(to.Buf)
-			to.add(o)
-			continue
-		}
-		if o.Later {
-			to.later++
-		}
-		to.addSpecial(o)
 	}
 	kept.gate, kept.Live, into.Live = a.gate, live, live
 	*a = kept
+}
+
+// take adds an outcome of another answer.
+func (a *Answer) take(o Span, from *Answer) {
+	if o.Later {
+		a.later++
+	}
+	if o.Later || o.Fault != nil || o.Drop {
+		a.addSpecial(o)
+		return
+	}
+	start := len(a.Buf)
+	a.Buf = append(a.Buf, from.Bytes(o)...)
+	o.start, o.End = start, len(a.Buf)
+	a.add(o)
+}
+
+// Fill adds the outcomes that items had before any call. The answer has those of others of the items, as far as they have any, and then has
+// those of all up to the first that has none. What is filled in already stays.
+func (a *Answer) Fill(items []Item) {
+	had := a.spans()
+	filled := Answer{gate: a.gate}
+	fresh, failed := 0, 0
+	for i := range items {
+		known := items[i].Outcome
+		if len(had) > 0 && had[0].Known == known {
+			filled.take(had[0], a)
+			had = had[1:]
+			continue
+		}
+		if known == nil {
+			break
+		}
+		filled.addKnown(known)
+		if !known.Counted {
+			fresh++
+			if known.Failure != nil {
+				failed++
+			}
+		}
+	}
+	filled.Live = a.Live
+	filled.Live.Add(fresh, failed)
+	*a = filled
+}
+
+func (a *Answer) addKnown(known *records.Outcome) {
+	o := Span{Known: known, items: 1}
+	switch f := known.Failure; {
+	case f != nil:
+		o.Fault, o.Tries = (&Fault{Kind: f.Kind, Err: f.Error}).bounded(), int32(f.Attempts)
+	case known.Value != nil:
+		o.start = len(a.Buf)
+		a.Buf = append(append(a.Buf, known.Value...), '\n')
+		o.End = len(a.Buf)
+		a.add(o)
+		return
+	default:
+		o.Drop = true
+	}
+	a.addSpecial(o)
+}
+
+// spans are the outcomes, one of each item.
+func (a *Answer) spans() []Span {
+	all := make([]Span, 0, a.Count)
+	a.Each(func(o Span) { all = append(all, o) })
+	return all
 }
 
 // mark is a state of an answer to go back to.

@@ -66,6 +66,8 @@ type Item struct {
 	Data    []byte
 
 	At int // of Data in the caller's block, if there is one
+	// Outcome, if it is set, is the item's before any call: no handler gets it. Calls have only items without one: see [Answer.Fill].
+	Outcome *records.Outcome
 }
 
 // Call is what a handler gets at once.

@@ -86,9 +86,7 @@ func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 	if s.answer.Count != len(items) && !full && !(c.Ending() && s.answer.Count < len(items)) {
 		return nil, LengthFault(len(items), s.answer.Count)
 	}
-	outcomes := make([]Outcome, 0, len(items))
-	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
-	return outcomes, nil
+	return s.answer.each(), nil
 }
 
 // Subcall is a call of another handler on behalf of a call: of some of its items, in their order.
@@ -128,8 +126,7 @@ func (s *Subcall) Merge(verdicts []Outcome, err error) error {
 	if got := s.answer.Count; err == nil && (got > len(s.Items) || got < len(s.Items) && !mayBeShort) {
 		return LengthFault(len(s.Items), s.answer.Count)
 	}
-	var outcomes []Outcome
-	s.answer.Each(func(o Span) { outcomes = append(outcomes, s.answer.outcome(o)) })
+	outcomes := s.answer.each()
 	for i, v := range verdicts {
 		if !v.Later && v.Fault == nil && !v.Drop {
 			if len(outcomes) == 0 {

@@ -222,12 +222,24 @@ var mutants = []mutant{
 	// carried failures of pipelines
 	{
 		name: "carried: a failure of an earlier stage is no outcome of the last one", file: "activities/stage.go",
-		old: `	e.carried.Failed++
-	e.entry.Failed++
-`,
-		new: `	e.carried.Failed++
-`,
+		old: `	e.entry.Failed++
+	if !o.Line.IsRecord()`,
+		new: `	if !o.Line.IsRecord()`,
 		pkg: "./activities", tests: "TestPipeline_P1_AnyOrder",
+	},
+
+	// outcomes before a call
+	{
+		name: "outcomes: those behind an item without one are recorded", file: "internal/calls/answer.go",
+		old: `		if known == nil {
+			break
+		}
+`,
+		new: `		if known == nil {
+			continue
+		}
+`,
+		pkg: "./internal/calls", tests: "TestAnswer_Fill",
 	},
 
 	// awaitStops

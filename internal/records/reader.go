@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 )
 
 // InvalidError says why bytes are not an item in their format.
@@ -37,6 +38,21 @@ type Item struct {
 	Err error
 	// Bare means that no '\n' belongs to the item: it is a JSON value that ends by itself.
 	Bare bool
+	// Outcome is what has become of the item already: no handler gets it. Usually it is nil.
+	Outcome *Outcome
+}
+
+// Outcome is what has become of an item before any call. Without a Value and a Failure the item was dropped.
+type Outcome struct {
+	Value []byte // its result: a line without its end
+	// Failure says by Kind, Error and Attempts how the item has failed, and by Stage and Partial more if a pipeline has found that.
+	Failure *job.Failure
+	// Line, if an earlier step has noted the item, is that note, which is carried on. Failure is its own then.
+	Line *wire.ErrorLine
+	// Carried: the outcome is of an earlier step, or what a view has made of its results. No handler was meant to get the item here.
+	Carried bool
+	// Counted: that step has counted the item.
+	Counted bool
 }
 
 // Behind returns the offset at which what follows the item begins: behind its '\n', which may be missing at the end of the
@@ -170,6 +186,9 @@ func (c *Chunk) Add(raw []byte, s *wire.Shape, err error) {
 	}
 	c.Items = append(c.Items, item)
 }
+
+// AddKnown appends an item without bytes, whose outcome is known.
+func (c *Chunk) AddKnown(o Outcome) { c.Items = append(c.Items, Item{Outcome: &o}) }
 
 const overLimit = "is %d bytes long, over the limit of %d bytes (max-item)"
 

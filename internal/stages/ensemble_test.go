@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stint-run/stint/internal/records"
@@ -27,8 +26,7 @@ func TestView_MembersThatAreNoJSON(t *testing.T) {
 	var chunk records.Chunk
 	require.NoError(t, s.Next(&chunk, 10, 1000))
 	require.Equal(t, `[{"a":1},"\"plain\""]`, string(chunk.Items[0].Raw))
-	undone, ok := errors.AsType[*Undone](chunk.Items[1].Err)
-	require.True(t, ok)
+	undone := chunk.Items[1].Outcome.Failure
 	require.Equal(t, "score", undone.Stage)
-	require.Contains(t, undone.Err.Message, `member 1 of 2 has answered with what is not JSON: {"a":`)
+	require.Contains(t, undone.Error.Message, `member 1 of 2 has answered with what is not JSON: {"a":`)
 }

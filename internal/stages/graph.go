@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,21 +16,21 @@ import (
 const maxPartial = 256 << 10
 
 // zip is the list of what an ensemble's members have made of the current item.
-func (v *viewReader) zip(view *wire.View) outcome {
-	members := make([]outcome, len(view.Zip))
-	finished, failed, first := 0, 0, -1
+func (v *viewReader) zip(view *wire.View) records.Outcome {
+	members := make([]records.Outcome, len(view.Zip))
+	finished, failures, first := 0, 0, -1
 	for i := range view.Zip {
 		members[i] = v.of(&view.Zip[i], false)
-		if o := &members[i]; o.hasLine() && !json.Valid(o.line) { // written by a filter
-			*o = outcome{undone: &Undone{Stage: view.Stage, Err: job.Error{
-				Type: "Invalid", Message: fmt.Sprintf("member %d of %d has answered with what is not JSON: %s", i+1, len(view.Zip), text.Cut(string(o.line), 100)),
-			}}}
+		o := &members[i]
+		if o.Value != nil && !json.Valid(o.Value) { // written by a filter
+			*o = undone(view.Stage, "Invalid",
+				fmt.Sprintf("member %d of %d has answered with what is not JSON: %s", i+1, len(view.Zip), text.Cut(string(o.Value), 100)))
 		}
-		switch o := &members[i]; {
-		case o.hasLine():
+		switch {
+		case o.Value != nil:
 			finished++
-		case o.failure() != nil:
-			failed++
+		case o.Failure != nil:
+			failures++
 			if first < 0 {
 				first = i
 			}
@@ -39,49 +40,41 @@ func (v *viewReader) zip(view *wire.View) outcome {
 	v.list = appendList(v.list, members)
 	line := v.list[start:len(v.list):len(v.list)]
 	switch {
-	case failed == 0 && finished == 0:
-		return outcome{settled: &Settled{}} // all have dropped it
-	case failed == 0 || view.KeepErrors && failed < len(members):
-		return outcome{line: line}
+	case failures == 0 && finished == 0:
+		return dropped // all have dropped it
+	case failures == 0 || view.KeepErrors && failures < len(members):
+		return records.Outcome{Value: line}
 	}
-	partial := json.RawMessage(nil)
-	if len(line) <= maxPartial {
-		partial = append(partial, line...)
-	}
+	f := *members[first].Failure
 	if view.KeepErrors {
-		return outcome{undone: &Undone{Stage: view.Stage, Partial: partial, Err: job.Error{
-			Type: job.ErrorEnsemble, Message: fmt.Sprintf("%d of %d members finished: %s", finished, len(members), members[first].failure()),
-		}}}
+		f = *undone(view.Stage, job.ErrorEnsemble, fmt.Sprintf("%d of %d members finished: %s", finished, len(members), &f.Error)).Failure
 	}
-	return failedBy(&members[first], partial)
-}
-
-// failedBy is the outcome of an item that a member of an ensemble fails, with what the others have made of it.
-func failedBy(member *outcome, partial json.RawMessage) outcome {
-	if member.undone != nil {
-		u := *member.undone
-		u.Partial = partial
-		return outcome{undone: &u}
+	if f.Partial = nil; len(line) <= maxPartial {
+		f.Partial = bytes.Clone(line)
 	}
-	line := *member.settled.Line
-	line.Failure.Partial = partial
-	return outcome{settled: &Settled{Line: &line}}
+	of := members[first].Line
+	if of == nil || view.KeepErrors {
+		return failed(f)
+	}
+	noted := *of
+	noted.Failure = f
+	return records.Outcome{Failure: &noted.Failure, Line: &noted, Carried: true}
 }
 
 // appendList appends a list of members' outcomes.
-func appendList(list []byte, members []outcome) []byte {
+func appendList(list []byte, members []records.Outcome) []byte {
 	list = append(list, '[')
 	for i := range members {
 		if i > 0 {
 			list = append(list, ',')
 		}
 		switch o := &members[i]; {
-		case o.hasLine():
-			list = append(list, o.line...)
-		case o.failure() == nil:
+		case o.Value != nil:
+			list = append(list, o.Value...)
+		case o.Failure == nil:
 			list = append(list, "null"...)
 		default:
-			short := job.Error{Type: o.failure().Type, Message: o.failure().Message}
+			short := job.Error{Type: o.Failure.Error.Type, Message: o.Failure.Error.Message}
 			data, _ := text.JSON(struct { // of texts
 				Error job.Error `json:"error"`
 			}{short})
@@ -93,48 +86,44 @@ func appendList(list []byte, members []outcome) []byte {
 
 // route returns the index of the case of an item that has a line. If it has none the index is negative, and other is what becomes of the
 // item.
-func (v *viewReader) route(view *wire.View, item outcome) (index int, other outcome) {
+func (v *viewReader) route(view *wire.View, item records.Outcome) (index int, other records.Outcome) {
 	r := view.Route
 	var value string
 	if r.Field != "" {
-		found, err := field(item.line, r.Field)
+		found, err := field(item.Value, r.Field)
 		if err != nil && r.Else {
-			return len(r.Cases), outcome{} // no case is for it
+			return len(r.Cases), records.Outcome{} // no case is for it
 		}
 		if err != nil {
-			return -1, v.lost(view, err.Error()+": correct the item, or add a default")
+			return -1, undone(view.Stage, job.ErrorRoute, err.Error()+": correct the item, or add a default")
 		}
 		value = found
 	} else {
 		answer, ok := v.items[r.Answer]
-		if !ok || !answer.hasLine() {
-			if !ok {
-				answer = outcome{settled: &Settled{}}
-			}
-			return -1, answer.fresh()
+		if !ok {
+			return -1, dropped
 		}
-		value = string(answer.line)
+		if answer.Value == nil {
+			return -1, uncounted(answer)
+		}
+		value = string(answer.Value)
 		if v.forms[r.Answer] != records.Text {
-			if err := json.Unmarshal(answer.line, &value); err != nil && r.Else {
-				return len(r.Cases), outcome{}
+			if err := json.Unmarshal(answer.Value, &value); err != nil && r.Else {
+				return len(r.Cases), records.Outcome{}
 			} else if err != nil {
-				return -1, v.lost(view, fmt.Sprintf("the answer %s is not a text", text.Cut(string(answer.line), 100)))
+				return -1, undone(view.Stage, job.ErrorRoute, fmt.Sprintf("the answer %s is not a text", text.Cut(string(answer.Value), 100)))
 			}
 		}
 	}
 	for i, c := range r.Cases {
 		if c == value {
-			return i, outcome{}
+			return i, records.Outcome{}
 		}
 	}
 	if r.Else {
-		return len(r.Cases), outcome{}
+		return len(r.Cases), records.Outcome{}
 	}
-	return -1, v.lost(view, fmt.Sprintf("no case for %q: there are %s; add one, or a default", text.Cut(value, 100), text.Cut(strings.Join(r.Cases, ", "), 200)))
-}
-
-func (v *viewReader) lost(view *wire.View, why string) outcome {
-	return outcome{undone: &Undone{Stage: view.Stage, Err: job.Error{Type: job.ErrorRoute, Message: why}}}
+	return -1, undone(view.Stage, job.ErrorRoute, fmt.Sprintf("no case for %q: there are %s; add one, or a default", text.Cut(value, 100), text.Cut(strings.Join(r.Cases, ", "), 200)))
 }
 
 // field returns the value of a field of an item such as ".place.country".

@@ -160,7 +160,7 @@ func openReader(ctx context.Context, dir store.Dir, batch wire.Batch, p wire.Par
 		r.failure, err = r.failures.Next()
 	}
 	for err == nil && r.ordinal < batch.First {
-		_, _, err = r.next()
+		_, err = r.next()
 	}
 	if err != nil {
 		r.close()
@@ -185,32 +185,30 @@ func openErrors(ctx context.Context, dir store.Dir, p wire.Part, e wire.Entry) (
 	return ledger.OpenErrors(ctx, dir, ledger.OwnedEntry{Owner: p.Run, Entry: e})
 }
 
-// next returns the next item: its line, which is valid until the next call, or what has settled it.
-func (r *reader) next() (line []byte, settled *Settled, err error) {
-	line, err = r.lines.Next()
+// next returns what has become of the next item. Its value is valid until the next call.
+func (r *reader) next() (o records.Outcome, err error) {
+	line, err := r.lines.Next()
 	if err != nil {
-		return nil, nil, r.broken(err)
+		return o, r.broken(err)
 	}
 	line = line[:len(line)-1]
 	ordinal := r.ordinal
 	r.ordinal++
 	if !records.IsBlank(line) { // as in an input of jsonl, a blank line is no item
-		return line, nil, nil
+		return records.Outcome{Value: line}, nil
 	}
-	settled = &Settled{Decided: true}
+	o = records.Outcome{Carried: true, Counted: true}
 	if r.failure != nil && r.failure.Failure.Item == ordinal {
-		settled.Line = r.failure
-		if r.failure, err = r.failures.Next(); err != nil {
-			return nil, nil, err
-		}
+		o.Line, o.Failure = r.failure, &r.failure.Failure
+		r.failure, err = r.failures.Next()
 	}
-	return nil, settled, nil
+	return o, err
 }
 
 // verify reads the part to its end. It returns an error unless that is what was accepted.
 func (r *reader) verify() error {
 	for r.ordinal < r.part.First+r.part.Count {
-		if _, _, err := r.next(); err != nil {
+		if _, err := r.next(); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,8 @@ type Origin interface {
 	Close()
 }
 
-// Source reads the items of one batch from what earlier steps have made of it. Items that have no result there are read as well: their
-// error is a [Settled], or an [Undone]. One goroutine may use it.
+// Source reads the items of one batch from what earlier steps have made of it. Items that have no result there are read as well: what
+// has become of them is known ([records.Outcome]). One goroutine may use it.
 type Source struct {
 	ctx   context.Context
 	batch wire.Batch
@@ -79,13 +79,13 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 		if err != nil {
 			return err
 		}
-		if o.hasLine() {
-			chunk.Add(o.line, &s.shape, nil)
+		if o.Value != nil {
+			chunk.Add(o.Value, &s.shape, nil)
 		} else {
-			chunk.Add(nil, &s.shape, o.err())
+			chunk.AddKnown(o)
 		}
 		s.read++
-		bytes -= len(o.line) + 1
+		bytes -= len(o.Value) + 1
 	}
 	if len(chunk.Items) == 0 {
 		return io.EOF

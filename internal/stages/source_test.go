@@ -85,11 +85,10 @@ func readAll(t *testing.T, s *Source, items, bytes int) (all []string, err error
 		}
 		require.LessOrEqual(t, len(chunk.Items), items)
 		for i := range chunk.Items {
-			settled, ok := errors.AsType[*Settled](chunk.Items[i].Err)
-			switch {
-			case !ok:
+			switch known := chunk.Items[i].Outcome; {
+			case known == nil:
 				all = append(all, string(chunk.Items[i].Raw))
-			case settled.Line == nil:
+			case known.Line == nil:
 				all = append(all, "")
 			default:
 				all = append(all, "!")

@@ -3,6 +3,7 @@ package stages
 import (
 	"testing"
 
+	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
@@ -13,11 +14,11 @@ func TestD35_ItemWithoutTheField(t *testing.T) {
 	v := &viewReader{}
 	for _, item := range []string{`{"kind":"y"}`, `{}`, `{"kind":["x"]}`, `[]`, `"text"`} {
 		view := &wire.View{Stage: "way", Route: &wire.Route{Field: ".kind", Cases: []string{"x"}, Else: true}}
-		index, _ := v.route(view, outcome{line: []byte(item)})
+		index, _ := v.route(view, records.Outcome{Value: []byte(item)})
 		require.Equal(t, 1, index, item)
 		view.Route.Else = false
-		index, lost := v.route(view, outcome{line: []byte(item)})
+		index, lost := v.route(view, records.Outcome{Value: []byte(item)})
 		require.Negative(t, index, item)
-		require.Equal(t, "Route", lost.undone.Err.Type, item)
+		require.Equal(t, "Route", lost.Failure.Error.Type, item)
 	}
 }

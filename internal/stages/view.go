@@ -2,7 +2,6 @@ package stages
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/store"
@@ -13,72 +12,21 @@ import (
 // textShape is that of lines which are texts.
 var textShape = wire.Shape{Format: records.Text}
 
-// Settled is the error of an item that an earlier step has settled: it has failed, or it was dropped.
-type Settled struct {
-	// Line is that of the error; nil: the item was dropped.
-	Line *wire.ErrorLine
-	// Decided: that is counted already.
-	Decided bool
+// dropped is the outcome of an item that this step does not get.
+var dropped = records.Outcome{Carried: true}
+
+// undone is the outcome of an item that an ensemble or a switch could make nothing of. stage is empty if none is named.
+func undone(stage, kind, message string) records.Outcome {
+	return failed(job.Failure{Kind: job.KindError, Error: job.Error{Type: kind, Message: message}, Attempts: 1, Stage: stage})
 }
 
-// Error says what has become of the item.
-func (s *Settled) Error() string {
-	if s.Line == nil {
-		return "an earlier stage has dropped the item"
-	}
-	return "the item has failed in an earlier stage: " + s.Line.Failure.Error.Error()
-}
-
-// Undone is the error of an item that an ensemble or a switch could make nothing of.
-type Undone struct {
-	Stage   string
-	Err     job.Error
-	Partial json.RawMessage // see job.Failure
-}
-
-func (u *Undone) Error() string { return u.Err.Error() }
-
-// outcome is what a view has of one item: a line without its end, or what has settled it. The line is valid until the next item.
-type outcome struct {
-	line    []byte
-	settled *Settled
-	undone  *Undone
-}
-
-func (o *outcome) hasLine() bool { return o.settled == nil && o.undone == nil }
-
-// fresh is the outcome as one that is not counted yet.
-func (o outcome) fresh() outcome {
-	if o.settled != nil {
-		o.settled = &Settled{Line: o.settled.Line}
-	}
-	return o
-}
-
-// err is what is wrong with an outcome that is not a line.
-func (o *outcome) err() error {
-	if o.undone != nil {
-		return o.undone
-	}
-	return o.settled
-}
-
-// failure is the error of an outcome; nil: the item was dropped.
-func (o *outcome) failure() *job.Error {
-	switch {
-	case o.undone != nil:
-		return &o.undone.Err
-	case o.settled.Line == nil:
-		return nil
-	}
-	return &o.settled.Line.Failure.Error
-}
+func failed(f job.Failure) records.Outcome { return records.Outcome{Failure: &f, Carried: true} }
 
 // viewReader reads what a view has of the items of a batch, in their order.
 type viewReader struct {
 	view   wire.View
 	parts  map[int]*reader
-	items  map[int]outcome // of the current item, by part
+	items  map[int]records.Outcome // of the current item, by part; a value is valid until the next item
 	forms  map[int]wire.Format
 	text   bool
 	routed uint32
@@ -88,7 +36,7 @@ type viewReader struct {
 
 // openView opens what a step reads of a batch. It opens the store if a part is there.
 func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Batch, view wire.View) (*viewReader, error) {
-	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]outcome{}, forms: map[int]wire.Format{}}
+	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]records.Outcome{}, forms: map[int]wire.Format{}}
 	wanted := map[int]bool{}
 	view.EachPart(func(part int) { wanted[part] = true })
 	for _, p := range batch.From.Parts {
@@ -143,28 +91,28 @@ func (v *viewReader) isText(view *wire.View) bool {
 }
 
 // next returns what the view has of the next item.
-func (v *viewReader) next() (outcome, error) {
+func (v *viewReader) next() (records.Outcome, error) {
 	for number, r := range v.parts {
-		line, settled, err := r.next()
+		o, err := r.next()
 		if err != nil {
-			return outcome{}, err
+			return o, err
 		}
-		v.items[number] = outcome{line: line, settled: settled}
+		v.items[number] = o
 	}
 	v.list, v.quoted = v.list[:0], v.quoted[:0]
 	return v.of(&v.view, v.text), nil
 }
 
 // of is what a view has of the current item, as text or as JSON.
-func (v *viewReader) of(view *wire.View, asText bool) outcome {
+func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
 	o, ok := v.items[view.Part]
 	if !ok { // a case that no item belongs to
-		return outcome{settled: &Settled{}}
+		return dropped
 	}
 	switch {
-	case !o.hasLine() && (view.Values || view.Route != nil && view.Pick == nil):
-		return outcome{settled: &Settled{}} // it goes round these steps
-	case !o.hasLine():
+	case o.Value == nil && (view.Values || view.Route != nil && view.Pick == nil):
+		return dropped // it goes round these steps
+	case o.Value == nil:
 		return o
 	case len(view.Zip) > 0:
 		return v.zip(view)
@@ -178,27 +126,33 @@ func (v *viewReader) of(view *wire.View, asText bool) outcome {
 		fallthrough
 	case view.Pick == nil:
 		if index != view.Case {
-			return outcome{settled: &Settled{}}
+			return dropped
 		}
 		return v.as(o, v.forms[view.Part], asText)
 	case index < 0:
 		return other
 	}
-	return v.of(&view.Pick[index], asText).fresh()
+	return uncounted(v.of(&view.Pick[index], asText))
+}
+
+// uncounted is the outcome as one that no step has counted.
+func uncounted(o records.Outcome) records.Outcome {
+	o.Counted = false
+	return o
 }
 
 // as returns an outcome whose line has the format that is asked for: a text in JSON is a string.
-func (v *viewReader) as(o outcome, format wire.Format, asText bool) outcome {
+func (v *viewReader) as(o records.Outcome, format wire.Format, asText bool) records.Outcome {
 	if asText || format != records.Text {
 		return o
 	}
 	start := len(v.quoted)
-	quoted, err := records.AppendJSON(&textShape, v.quoted, &records.Item{Raw: o.line, Size: int64(len(o.line))})
+	quoted, err := records.AppendJSON(&textShape, v.quoted, &records.Item{Raw: o.Value, Size: int64(len(o.Value))})
 	if err != nil {
-		return outcome{undone: &Undone{Err: job.Error{Type: "Invalid", Message: err.Error()}}}
+		return undone("", "Invalid", err.Error())
 	}
 	v.quoted = quoted
-	o.line = quoted[start:len(quoted):len(quoted)]
+	o.Value = quoted[start:len(quoted):len(quoted)]
 	return o
 }
 
