@@ -4,8 +4,8 @@
 // input and to objects of the job's store.
 //
 //   - activities.go: what they need of their worker (internal/wire has what they are given and return)
-//   - plan.go, finish.go, redrive.go, feed.go: thin methods over the packages
-//     inputs, ledger, outputs, redrive and feeds
+//   - plan.go, finish.go, redrive.go, feed.go, loop.go: thin methods over the packages
+//     inputs, ledger, outputs, redrive, feeds and loops
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go: what it reads and writes
 //   - hook.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/trap"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -43,10 +44,8 @@ func (e *execution) cameBack() {
 		return
 	}
 	back := wire.CameBack{Activity: info.ActivityID}
-	if slot := e.slotOfLoop.Load(); slot != nil {
-		at := slot.Broken()
-		at.Doubt = max(at.Doubt, at.Next)
-		back.Clock = &at
+	if back.Clock = e.slotAt((*loops.Slot).Broken); back.Clock != nil {
+		back.Clock.Doubt = max(back.Clock.Doubt, back.Clock.Next)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cameBackLimit)
 	failed := func(err error) { activity.GetLogger(ctx).Error("reporting that a batch is alive", "error", err) }

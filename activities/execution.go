@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
-	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/store"
@@ -28,21 +26,19 @@ type execution struct {
 	ctx   context.Context
 	began time.Time
 
-	dir        store.Dir // the job's store; nil: it is not open
-	source     source
-	sink       sink
-	inline     *feeds.Sink                // the sink, if it may return outcomes inline; otherwise nil
-	between    *stages.Part               // the sink, if the results are for a later step; otherwise nil
-	slotOfLoop atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
-	watch      *calls.Watch
-	slot       calls.Slot
-	inHand     inHand
-	live       calls.Live        // what has been answered, recorded or not
-	reported   calls.RecordStats // to the observer
-	stride     stride
-	line       *line
-	hope       *calls.Hope
-	trials     *calls.Trials
+	dir      store.Dir // the job's store; nil: it is not open
+	source   source
+	sink     sink
+	loop     atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
+	watch    *calls.Watch
+	slot     calls.Slot
+	inHand   inHand
+	live     calls.Live        // what has been answered, recorded or not
+	reported calls.RecordStats // to the observer
+	stride   stride
+	line     *line
+	hope     *calls.Hope
+	trials   *calls.Trials
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
@@ -75,10 +71,15 @@ func (e *execution) open() error {
 	in := &e.in
 	e.entry = wire.Entry{Batch: in.Batch}
 	e.entry.Count = 0
-	if err := e.openSource(in); err != nil {
+	kind := kindOf(in)
+	var err error
+	if e.source, err = kind.source(e); err != nil {
 		return err
 	}
-	if err := e.openSink(in); err != nil {
+	if e.passesOn() {
+		e.entry.Part = ledger.NewToken()
+		e.sink = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
+	} else if e.sink, err = kind.sink(e); err != nil {
 		e.source.Close()
 		return err
 	}
@@ -94,33 +95,6 @@ func (e *execution) openStore() (dir store.Dir, err error) {
 		e.dir, err = ledger.OpenStore(e.ctx, e.in.Ref, e.acts.opts.Access)
 	}
 	return e.dir, err
-}
-
-// openSink opens what the outcomes are written to. Those of items that came with the batch are returned with the answer,
-// and the store is opened only if they are many.
-func (e *execution) openSink(in *wire.ProcessInput) error {
-	if in.Clock != nil {
-		e.sink = e.slotOfLoop.Load()
-		return nil
-	}
-	if e.passesOn() {
-		e.entry.Part = ledger.NewToken()
-		e.between = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
-		e.sink = e.between
-		return nil
-	}
-	if len(in.Items) > 0 && !in.Stored {
-		e.inline = feeds.NewSink(in.Ref.Run, in.Batch.First, e.openStore)
-		e.sink = e.inline
-		return nil
-	}
-	dir, err := e.openStore()
-	if err != nil {
-		return err
-	}
-	e.entry.Part = ledger.NewToken()
-	e.sink = outputs.NewPart(dir, in.Ref.Run, e.entry, e.acts.opts.Joiner)
-	return nil
 }
 
 // limits are the times of this execution.
@@ -187,12 +161,9 @@ func (e *execution) whereabouts(held []watchdog.Held) wire.Hint {
 	for _, t := range held[:min(len(held), wire.MaxHinted)] {
 		hint.Timers = append(hint.Timers, wire.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
 	}
-	if slot := e.slotOfLoop.Load(); slot != nil {
-		state := slot.State()
-		hint.Clock = &state
-		return hint
+	if hint.Clock = e.slotAt((*loops.Slot).State); hint.Clock == nil {
+		hint.News = e.acts.news.of(e)
 	}
-	hint.News = e.acts.news.of(e)
 	return hint
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 )
@@ -23,10 +24,7 @@ func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.
 		}
 		first := in.Ref.Sources == ""
 		if first {
-			if err := a.checkOutputs(ctx, in.Spec); err != nil {
-				return wire.PlanFeedResult{}, err
-			}
-			if err := ledger.Claim(ctx, in.Ref, dir); err != nil {
+			if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
 				return wire.PlanFeedResult{}, err
 			}
 		}
@@ -86,4 +84,23 @@ func (a *Activities) CommitFeed(ctx context.Context, in wire.CommitFeedInput) (w
 		key, err := feeds.Commit(ctx, dir, in)
 		return wire.CommitResult{Manifest: key}, err
 	})
+}
+
+// feedBatch is a batch of a feed whose items came with it.
+type feedBatch struct{}
+
+func (feedBatch) source(e *execution) (source, error) {
+	in := &e.in
+	shape := wire.Shape{Format: wire.Format(in.Format), MaxItem: int(in.MaxItem)}
+	return e.openSteps(shape.MaxItem, stages.Options{NotesDrops: true, Feed: true}, func() (source, error) {
+		return feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape)
+	})
+}
+
+// sink returns outcomes with the answer. The store is opened only if they are many, or the input says so.
+func (feedBatch) sink(e *execution) (sink, error) {
+	if e.in.Stored {
+		return inputBatch{}.sink(e)
+	}
+	return feeds.NewSink(e.in.Ref.Run, e.in.Batch.First, e.openStore), nil
 }

@@ -99,7 +99,7 @@ type line struct {
 }
 
 func newLine(e *execution) *line {
-	l := &line{e: e, closed: make(chan struct{}), serial: e.slotOfLoop.Load() != nil}
+	l := &line{e: e, closed: make(chan struct{}), serial: e.in.Clock != nil}
 	l.changed.L = &l.mu
 	return l
 }

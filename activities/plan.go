@@ -33,15 +33,12 @@ func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResu
 
 // plan plans a page of what from lists.
 func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput, from inputs.Lister) (wire.PlanResult, error) {
-	if in.Ref.Sources == "" {
-		if err := a.checkOutputs(ctx, in.Spec); err != nil {
-			return wire.PlanResult{}, err
-		}
-		if err := ledger.Claim(ctx, in.Ref, dir); err != nil {
+	first := in.Ref.Sources == ""
+	if first {
+		if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
 			return wire.PlanResult{}, err
 		}
 	}
-	first := in.Ref.Sources == ""
 	in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 	result, err := a.inputs.Plan(ctx, dir, in, from)
 	if first {
@@ -50,31 +47,16 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput,
 	return result, err
 }
 
-// checkOutputs returns an error if what the job writes could not be written, and warns if nothing keeps a run that was frozen from
-// replacing the output of a newer one.
-func (a *Activities) checkOutputs(ctx context.Context, spec job.Spec) error {
+// claim makes the store this run's. It returns an error if what the job writes could not be written, and warns if nothing keeps a run that
+// was frozen from replacing the output of a newer one.
+func (a *Activities) claim(ctx context.Context, dir store.Dir, ref wire.Ref, spec job.Spec) error {
 	unfenced, err := outputs.Check(ctx, a.opts.Access, spec)
-	if err == nil && unfenced != "" {
+	if err != nil {
+		return err
+	}
+	if unfenced != "" {
 		activity.GetLogger(ctx).Warn("the service behind this bucket has no conditional writes: a run of the job that was frozen while it published, "+
 			"and that has been replaced since, could still put its output over that of the newer run", "location", unfenced)
 	}
-	return err
-}
-
-// PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this run.
-func (a *Activities) PlanLoop(ctx context.Context, in wire.PlanLoopInput) (wire.PlanLoopResult, error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanLoopResult, error) {
-		result := wire.PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
-		if in.Ref.Store == "" {
-			return result, nil
-		}
-		if err := a.checkOutputs(ctx, in.Spec); err != nil {
-			return wire.PlanLoopResult{}, err
-		}
-		dir, err := ledger.OpenStore(ctx, in.Ref, a.opts.Access)
-		if err != nil {
-			return wire.PlanLoopResult{}, err
-		}
-		return result, ledger.Claim(ctx, in.Ref, dir)
-	})
+	return ledger.Claim(ctx, ref, dir)
 }

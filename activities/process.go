@@ -8,13 +8,13 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
 )
 
 // maxReason is how many bytes ProcessResult.Unbegun may take as JSON.
@@ -58,28 +58,6 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 	return result, nil
 }
 
-// broken returns err, with which the execution has failed. If it is one of a loop's slot, the error's detail is where that stands: the next
-// execution begins there.
-func (e *execution) broken(err error) error {
-	slot := e.slotOfLoop.Load()
-	if slot == nil {
-		return err
-	}
-	hint, at := e.whereabouts(nil), slot.Broken()
-	hint.Clock = &at
-	var app *temporal.ApplicationError
-	switch {
-	case errors.As(err, &app):
-		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{
-			NonRetryable: app.NonRetryable(), Cause: app.Unwrap(), Details: []any{hint},
-		})
-	case errors.Is(err, context.Canceled):
-		return temporal.NewCanceledErrorWithOptions(temporal.CanceledErrorOptions{Cause: err, Details: []any{hint}})
-	}
-	detailed := temporal.ApplicationErrorOptions{Cause: err, Details: []any{hint}}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), typeOf(err), detailed)
-}
-
 func (e *execution) process() (wire.ProcessResult, error) {
 	if e.in.Clock == nil {
 		e.acts.news.begin(e)
@@ -112,16 +90,13 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 	if err := e.sink.Commit(&e.entry); err != nil {
 		return wire.ProcessResult{}, err
 	}
-	if e.inline != nil && e.entry.Count > 0 {
-		result.Inline = e.inline.Inline()
+	if sink, ok := e.sink.(answering); ok && e.entry.Count > 0 {
+		result.Inline = sink.Inline()
 	}
 	if staged, ok := e.source.(*stages.Source); ok {
 		result.Routed = staged.Routed()
 	}
-	if slot := e.slotOfLoop.Load(); slot != nil {
-		final := slot.Final()
-		result.Clock = &final
-	}
+	result.Clock = e.slotAt((*loops.Slot).Final)
 	result.Entry, result.FirstError = e.entry, e.firstError
 	if activity.IsActivity(e.ctx) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()

@@ -7,14 +7,13 @@ import (
 	"github.com/stint-run/stint/internal/feeds"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/loops"
+	"github.com/stint-run/stint/internal/outputs"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/redrive"
 	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
-	"go.temporal.io/sdk/activity"
 )
 
 // source gives Process the items of one batch, in the order of their ordinals. One goroutine at a time uses it. Items
@@ -55,85 +54,6 @@ type source interface {
 	Close()
 }
 
-// openSource opens the source of the batch.
-func (e *execution) openSource(in *wire.ProcessInput) (err error) {
-	if in.Clock != nil {
-		return e.openClock(in)
-	}
-	if len(in.Items) > 0 {
-		shape := wire.Shape{Format: wire.Format(in.Format), MaxItem: int(in.MaxItem)}
-		return e.openSteps(shape.MaxItem, stages.Options{NotesDrops: true, Feed: true}, func() (source, error) { return feeds.NewItems(in.Ref.Job, in.Batch, in.Items, shape) })
-	}
-	dir, err := e.openStore()
-	if err != nil {
-		return err
-	}
-	table, err := e.acts.inputs.Table(e.ctx, dir, in.Ref.Sources)
-	if err != nil {
-		return err
-	}
-	if in.Batch.Source >= len(table.Sources) {
-		return ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s are of source %d: the job has %d", in.Batch, in.Batch.Source, len(table.Sources)))
-	}
-	origin := &table.Sources[in.Batch.Source]
-	if origin.Spilled {
-		e.entry.Session = origin.Session
-	}
-	o := stages.Options{NotesDrops: origin.Ordinals != "" || origin.Spilled, Feed: origin.Spilled}
-	return e.openSteps(origin.Shape.MaxItem, o, func() (source, error) { return e.openOrigin(dir, table) })
-}
-
-// openSteps opens what earlier steps have made of the batch, or what the job got if there were none.
-func (e *execution) openSteps(maxItem int, o stages.Options, origin func() (source, error)) (err error) {
-	if e.in.Batch.From == nil {
-		e.source, err = origin()
-		return err
-	}
-	o.Store, o.View, o.MaxItem = e.openStore, *e.in.Stage.Read, maxItem
-	o.Origin = func() (stages.Origin, error) { return origin() }
-	e.source, err = stages.Open(e.ctx, e.in.Batch, o)
-	return err
-}
-
-// openOrigin opens the source that the job got the batch's items from.
-func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, error) {
-	batch := e.in.Batch
-	from := &table.Sources[batch.Source]
-	if from.Spilled {
-		return feeds.OpenSpilled(e.ctx, dir, from, e.in.Ref.Job, batch)
-	}
-	r, err := e.acts.inputs.OpenRange(e.ctx, dir, table, batch)
-	if err != nil {
-		return nil, err
-	}
-	if from.Ordinals != "" {
-		return redrive.NewRange(r, dir, from.Ordinals), nil
-	}
-	return r, nil
-}
-
-// openClock begins an execution of a loop's slot.
-func (e *execution) openClock(in *wire.ProcessInput) error {
-	o := loops.Options{Ref: in.Ref, Soon: e.watch.Soon, Entry: func() wire.Entry { return e.entry }, Write: e.write}
-	if in.Clock.Keep {
-		dir, err := e.openStore()
-		if err != nil {
-			return err
-		}
-		o.Dir = dir
-	}
-	slot := loops.New(e.ctx, *in.Clock, in.Batch, o)
-	e.source = slot
-	e.slotOfLoop.Store(slot)
-	if activity.IsActivity(e.ctx) { // what is lost within its first second has ticks in doubt, too
-		activity.RecordHeartbeat(context.WithoutCancel(e.ctx), e.whereabouts(nil))
-		if cutOff(e.ctx) { // nobody knows that it begins, so it begins no tick: nobody would count it as repeated
-			<-e.watch.Soon
-		}
-	}
-	return nil
-}
-
 // sink takes the outcomes of one batch, in the order of its items. One goroutine uses it.
 //
 // A part in the job's store is one implementation ([outputs.Part]), one for the next stage of a pipeline another ([stages.Part]). A small batch of a feed returns its results inline, in
@@ -152,4 +72,86 @@ type sink interface {
 	Commit(entry *wire.Entry) error
 	// Close frees what the sink holds, and gives up what is not committed. It is called once.
 	Close()
+}
+
+// answering is a sink that may return outcomes with the answer of Process: nil if the store has them.
+type answering interface{ Inline() *wire.Inline }
+
+// kind is what the batches of one kind of job have of their own.
+type kind interface {
+	// source opens the source of the items, as the job got them or as an earlier step of a pipeline has made them.
+	source(e *execution) (source, error)
+	// sink opens the sink of outcomes that are not for another step.
+	sink(e *execution) (sink, error)
+}
+
+// kindOf chooses the kind of a batch.
+func kindOf(in *wire.ProcessInput) kind {
+	switch {
+	case in.Clock != nil:
+		return slotOfLoop{}
+	case len(in.Items) > 0:
+		return feedBatch{}
+	}
+	return inputBatch{}
+}
+
+// inputBatch is a batch of items that lie in inputs of the job, of one that has failed items run again, or in spills of a feed.
+type inputBatch struct{}
+
+func (inputBatch) source(e *execution) (source, error) {
+	in := &e.in
+	dir, err := e.openStore()
+	if err != nil {
+		return nil, err
+	}
+	table, err := e.acts.inputs.Table(e.ctx, dir, in.Ref.Sources)
+	if err != nil {
+		return nil, err
+	}
+	if in.Batch.Source >= len(table.Sources) {
+		return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("%s are of source %d: the job has %d", in.Batch, in.Batch.Source, len(table.Sources)))
+	}
+	origin := &table.Sources[in.Batch.Source]
+	if origin.Spilled {
+		e.entry.Session = origin.Session
+	}
+	o := stages.Options{NotesDrops: origin.Ordinals != "" || origin.Spilled, Feed: origin.Spilled}
+	return e.openSteps(origin.Shape.MaxItem, o, func() (source, error) { return e.openOrigin(dir, table) })
+}
+
+func (inputBatch) sink(e *execution) (sink, error) {
+	dir, err := e.openStore()
+	if err != nil {
+		return nil, err
+	}
+	e.entry.Part = ledger.NewToken()
+	return outputs.NewPart(dir, e.in.Ref.Run, e.entry, e.acts.opts.Joiner), nil
+}
+
+// openSteps opens what earlier steps have made of the batch, or what the job got if there were none.
+func (e *execution) openSteps(maxItem int, o stages.Options, origin func() (source, error)) (source, error) {
+	if e.in.Batch.From == nil {
+		return origin()
+	}
+	o.Store, o.View, o.MaxItem = e.openStore, *e.in.Stage.Read, maxItem
+	o.Origin = func() (stages.Origin, error) { return origin() }
+	return stages.Open(e.ctx, e.in.Batch, o)
+}
+
+// openOrigin opens the source that the job got the batch's items from.
+func (e *execution) openOrigin(dir store.Dir, table *inputs.Table) (source, error) {
+	batch := e.in.Batch
+	from := &table.Sources[batch.Source]
+	if from.Spilled {
+		return feeds.OpenSpilled(e.ctx, dir, from, e.in.Ref.Job, batch)
+	}
+	r, err := e.acts.inputs.OpenRange(e.ctx, dir, table, batch)
+	if err != nil {
+		return nil, err
+	}
+	if from.Ordinals != "" {
+		return redrive.NewRange(r, dir, from.Ordinals), nil
+	}
+	return r, nil
 }

@@ -3,6 +3,7 @@ package activities
 import (
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/stages"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -136,7 +137,7 @@ func (e *execution) written() *wire.Part {
 	return &wire.Part{
 		Number: e.in.Stage.Writes, Run: e.in.Ref.Run, Token: e.entry.Part, First: e.entry.First, Count: e.entry.Count, Format: string(e.passedFormat()),
 		Bytes: e.entry.Bytes, Sum: e.entry.Sum, ErrBytes: e.entry.ErrBytes, ErrSum: e.entry.ErrSum,
-		Inline: e.between.Inline(),
+		Inline: e.sink.(*stages.Part).Inline(),
 	}
 }
 
