@@ -48,7 +48,7 @@
 // Between the two, a batch's calls are made in lanes (activities/lanes.go), as many at once as its slot has places
 // for. They are goroutines, which are used again for other lanes and which run Go handlers, too; a lane whose handler
 // does not return continues in another goroutine. They take their items from the line (line.go), which reads them in
-// blocks, hands them out in portions, and records outcomes in order. Outcomes behind an unfinished item are held back,
+// blocks, hands them out in assignments, and records outcomes in order. Outcomes behind an unfinished item are held back,
 // up to 32 MiB a batch and 128 MiB a slot; then nothing more is begun. An item that is called again later, because it
 // has failed or its handler asks for that, waits outside of the lanes (waiting.go); what it has behind it, tries and
 // waits, goes on with the batch's rest (decision 043). If the batch ends while such an item has no outcome, what was
@@ -99,9 +99,9 @@ type Options struct {
 	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
 	Limiter *calls.Limiter
 	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is unknown.
-	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]wire.ActivityPlace, error)
+	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]wire.ActivitySlot, error)
 	// Places finds out where the batches that a workflow has given out run. Nil: it is unknown.
-	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivityPlace, error)
+	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivitySlot, error)
 	// Hooks are those that jobs can name.
 	Hooks map[string]Hook
 	// Worker names the worker in the results of its batches.
@@ -128,7 +128,7 @@ type Activities struct {
 	goroutines calls.Goroutines
 	fit        calls.Fit
 	brake      calls.Brake
-	news       news
+	progress   progress
 	left       leftCalls
 	closed     chan struct{} // by Close
 	close      func()

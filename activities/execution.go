@@ -117,7 +117,7 @@ func (e *execution) limits() calls.WatchLimits {
 	beats := context.WithoutCancel(e.ctx)
 	var held []watchdog.Held
 	send := func() { activity.RecordHeartbeat(beats, e.whereabouts(held)) }
-	limits.Beat = min(info.HeartbeatTimeout/4, newsLook)
+	limits.Beat = min(info.HeartbeatTimeout/4, progressLook)
 	offer := e.beat(info.HeartbeatTimeout, send)
 	if e.in.Clock != nil {
 		limits.Beat = min(info.HeartbeatTimeout/4, loops.BeatTime)
@@ -156,13 +156,13 @@ func (e *execution) close() {
 func (e *execution) whereabouts(held []watchdog.Held) wire.Hint {
 	hint := wire.Hint{Batch: e.in.Batch.String()}
 	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)
-	hint.Place = e.slot.Describe()
+	hint.SlotRef = e.slot.Describe()
 	held = append(e.slot.Timers(), held...)
 	for _, t := range held[:min(len(held), wire.MaxHinted)] {
 		hint.Timers = append(hint.Timers, wire.HeldTimer{Scope: t.Scope, Deadline: t.Deadline})
 	}
 	if hint.Clock = e.slotAt((*loops.Slot).State); hint.Clock == nil {
-		hint.News = e.acts.news.of(e)
+		hint.Progress = e.acts.progress.of(e)
 	}
 	return hint
 }

@@ -71,7 +71,7 @@ func TestFlatten_NilSlice(t *testing.T) {
 	require.Empty(t, f.read("out.jsonl"))
 }
 
-// Outcomes that are recorded before their call's portion has ended are flattened once.
+// Outcomes that are recorded before their call's assignment has ended are flattened once.
 func TestFlatten_LargeAnswers(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(60))

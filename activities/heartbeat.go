@@ -62,7 +62,7 @@ func beating(ctx context.Context) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// beat returns what offers heartbeats: it sends one if the server expects one, or if there is news.
+// beat returns what offers heartbeats: it sends one if the server expects one, or if something has been answered.
 func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time) {
 	throttle, offered := newHeartbeatThrottle(timeout), e.began
 	return func(now time.Time) {
@@ -70,7 +70,7 @@ func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time)
 		if now.Sub(offered) >= timeout/4 {
 			offered, expected = now, throttle.send(now)
 		}
-		if e.acts.news.due(e.in.Ref.Run, now) || expected {
+		if e.acts.progress.due(e.in.Ref.Run, now) || expected {
 			throttle.last = now
 			send()
 		}
@@ -78,44 +78,44 @@ func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time)
 }
 
 const (
-	// newsEvery is how often a worker reports what is answered of the batches of a job that it runs, if none of them ends meanwhile
+	// progressEvery is how often a worker reports what is answered of the batches of a job that it runs, if none of them ends meanwhile
 	// and something has been answered: a heartbeat costs as much as a batch.
-	newsEvery = 1500 * time.Millisecond
-	// newsLook is how often it looks whether there is something to report.
-	newsLook = 500 * time.Millisecond
+	progressEvery = 1500 * time.Millisecond
+	// progressLook is how often it looks whether there is something to report.
+	progressLook = 500 * time.Millisecond
 )
 
-// news are what a worker's batches have done that have not ended. One heartbeat has those of all batches of a job, so that there
+// progress is what a worker's batches have done that have not ended. One heartbeat has those of all batches of a job, so that there
 // are few heartbeats, however many batches run.
-type news struct {
+type progress struct {
 	mu   sync.Mutex
-	jobs map[string]*jobNews // by run ID
+	jobs map[string]*jobProgress // by run ID
 }
 
 // jobNews are those of one job.
-type jobNews struct {
+type jobProgress struct {
 	running  []*execution
 	last     time.Time // when the job has heard of any of them
 	answered int64     // that it has heard of
 }
 
 // begin adds an execution of a batch.
-func (n *news) begin(e *execution) {
+func (n *progress) begin(e *execution) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.jobs == nil {
-		n.jobs = map[string]*jobNews{}
+		n.jobs = map[string]*jobProgress{}
 	}
 	j := n.jobs[e.in.Ref.Run]
 	if j == nil {
-		j = &jobNews{last: e.began}
+		j = &jobProgress{last: e.began}
 		n.jobs[e.in.Ref.Run] = j
 	}
 	j.running = append(j.running, e)
 }
 
 // end removes an execution: the job hears of it by its result.
-func (n *news) end(e *execution) {
+func (n *progress) end(e *execution) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	j := n.jobs[e.in.Ref.Run]
@@ -130,11 +130,11 @@ func (n *news) end(e *execution) {
 }
 
 // due reports whether one of the job's batches sends a heartbeat now because something has been answered.
-func (n *news) due(run string, now time.Time) bool {
+func (n *progress) due(run string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	j := n.jobs[run]
-	if j == nil || now.Sub(j.last) < newsEvery {
+	if j == nil || now.Sub(j.last) < progressEvery {
 		return false
 	}
 	var answered int64
@@ -150,7 +150,7 @@ func (n *news) due(run string, now time.Time) bool {
 }
 
 // of returns how far the batches of e's job are, e first: at most [wire.MaxNews].
-func (n *news) of(e *execution) []wire.Answered {
+func (n *progress) of(e *execution) []wire.Answered {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	j := n.jobs[e.in.Ref.Run]
@@ -162,7 +162,7 @@ func (n *news) of(e *execution) []wire.Answered {
 		all = append(all, own)
 	}
 	for _, other := range j.running {
-		if len(all) == wire.MaxNews {
+		if len(all) == wire.MaxProgress {
 			break
 		}
 		if a, ok := other.answered(); ok && other != e {
@@ -186,7 +186,7 @@ func (e *execution) answered() (wire.Answered, bool) {
 	}, true
 }
 
-// liveOf has the outcomes of a portion counted as they come.
+// liveOf has the outcomes of an assignment counted as they come.
 func (e *execution) liveOf(a calls.Answer) calls.Answer {
 	a.Live = &e.live
 	return a

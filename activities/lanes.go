@@ -30,12 +30,12 @@ func (e *execution) run() error {
 // lane makes calls one after the other, until there is nothing to call, or others have to. It has one goroutine, and
 // another one if a handler keeps that.
 type lane struct {
-	e       *execution
-	place   calls.Place
-	calls   *calls.Lane
-	caller  *calls.Caller
-	portion *portion // in hand
-	closed  func()
+	e          *execution
+	place      calls.Place
+	calls      *calls.Lane
+	caller     *calls.Caller
+	assignment *assignment // in hand
+	closed     func()
 }
 
 func (e *execution) newLane(place calls.Place, closed func()) *lane {
@@ -44,7 +44,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.stageName(), Fit: &e.acts.fit,
 		Hope: e.hope, Trials: e.trials, Brake: &e.acts.brake,
-		Record: func() error { e.complete(l.portion); return e.line.recordEarly(l.portion) }, CarryOn: l.start,
+		Record: func() error { e.complete(l.assignment); return e.line.recordEarly(l.assignment) }, CarryOn: l.start,
 	}
 	return l
 }
@@ -76,21 +76,21 @@ func (l *lane) work(rest func() error) (kept bool) {
 		var err error
 		if rest != nil {
 			err, rest = rest(), nil
-		} else if l.portion = line.take(); l.portion == nil {
+		} else if l.assignment = line.take(); l.assignment == nil {
 			return false
-		} else if err = l.e.pass(l.portion); err == nil {
+		} else if err = l.e.pass(l.assignment); err == nil {
 			err = l.settle()
 		}
 		if errors.Is(err, calls.ErrKept) {
 			return true
 		}
-		l.e.complete(l.portion)
-		line.finish(l.portion, l.caller, err)
+		l.e.complete(l.assignment)
+		line.finish(l.assignment, l.caller, err)
 	}
 }
 
 // pass waits until the items may be begun. It returns ErrEnding if the batch should end instead.
-func (e *execution) pass(p *portion) error {
+func (e *execution) pass(p *assignment) error {
 	if !p.gated {
 		return nil
 	}
@@ -103,9 +103,9 @@ func (e *execution) pass(p *portion) error {
 	return nil
 }
 
-// settle gives each of the portion's items its outcome, up to the first without one if the batch ends early.
+// settle gives each of the assignment's items its outcome, up to the first without one if the batch ends early.
 func (l *lane) settle() error {
-	p, c := l.portion, l.caller
+	p, c := l.assignment, l.caller
 	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, records.HasRecords(p.block.convert.Shape)
 	if p.calls == len(p.items) {
 		return c.Run(p.items)

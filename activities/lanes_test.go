@@ -385,7 +385,7 @@ func TestProcess_HintOfCallsAtOnce(t *testing.T) {
 		return [2]int64{hint.First, hint.Count}
 	}
 	require.Equal(t, [2]int64{0, 9}, inHand())
-	finish := func(p *portion) {
+	finish := func(p *assignment) {
 		for range p.items {
 			p.answer.Line([]byte("x"))
 		}
@@ -410,9 +410,9 @@ func TestLine_Waker(t *testing.T) {
 	defer e.watch.Stop()
 	l := newLine(e)
 	now := time.Now()
-	later, last := &portion{due: now.Add(time.Hour)}, &portion{due: now.Add(2 * time.Hour)}
-	l.parked, l.undone = []*portion{last, {due: now}, later}, 3
-	l.portions = l.parked
+	later, last := &assignment{due: now.Add(time.Hour)}, &assignment{due: now.Add(2 * time.Hour)}
+	l.parked, l.undone = []*assignment{last, {due: now}, later}, 3
+	l.assignments = l.parked
 	require.Equal(t, later.due, l.nextWake())
 	l.wakeIn(time.Hour)
 	first := l.wakeAt

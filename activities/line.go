@@ -36,12 +36,12 @@ type block struct {
 	lines    []byte       // the items as lines, if they lie so
 	handed   int          // items
 	recorded int          // items
-	used     int          // portions that are not done with
+	used     int          // assignments that are not done with
 	tainted  bool         // a call that was abandoned may still read it
 }
 
-// portion is some items of a block on their way through one lane.
-type portion struct {
+// assignment is some items of a block on their way through one lane.
+type assignment struct {
 	block    *block
 	items    []calls.Item
 	calls    int // items of which need a call: the others have outcomes
@@ -53,8 +53,8 @@ type portion struct {
 	due      time.Time // when it is called again
 }
 
-// buffers are blocks and portions that are not in use.
-type buffers struct{ blocks, portions sync.Pool }
+// buffers are blocks and assignments that are not in use.
+type buffers struct{ blocks, assignments sync.Pool }
 
 func (b *buffers) block() *block {
 	if free, ok := b.blocks.Get().(*block); ok {
@@ -63,39 +63,39 @@ func (b *buffers) block() *block {
 	return &block{}
 }
 
-func (b *buffers) portion() *portion {
-	if free, ok := b.portions.Get().(*portion); ok {
+func (b *buffers) assignment() *assignment {
+	if free, ok := b.assignments.Get().(*assignment); ok {
 		return free
 	}
-	return &portion{}
+	return &assignment{}
 }
 
-// line is the items of an execution in their order: they are read, handed to lanes in portions, and recorded
-// once all before them are. If a portion ends before its last item, because the batch ends, nothing behind it is
+// line is the items of an execution in their order: they are read, handed to lanes in assignments, and recorded
+// once all before them are. If an assignment ends before its last item, because the batch ends, nothing behind it is
 // recorded: what has been done there belongs to the rest of the batch, and is done again.
 type line struct {
 	e *execution
 
-	mu       sync.Mutex
-	changed  sync.Cond
-	read     int64 // items
-	block    *block
-	portions []*portion // handed out and not recorded, in order
-	undone   int        // of the portions: in hand, or parked
-	parked   []*portion // of the portions: wait to be called again
-	watched  bool       // somebody watches for the batch's end
-	waker    *time.Timer
-	wakeAt   time.Time // when the waker wakes the lanes; zero: it need not
-	endBy    time.Time // when it should have ended; zero: it need not
-	drained  bool      // no new items are handed out
-	lanes    int       // in use
-	gated    bool      // a portion waits until it may begin
-	held     int64     // bytes that the portions count for
-	broken   bool      // nothing more is recorded
-	failure  error
-	over     bool
-	closed   chan struct{} // closed when nothing more is handed out
-	serial   bool          // each item waits for the outcome of the one before
+	mu          sync.Mutex
+	changed     sync.Cond
+	read        int64 // items
+	block       *block
+	assignments []*assignment // handed out and not recorded, in order
+	undone      int           // of the assignments: in hand, or parked
+	parked      []*assignment // of the assignments: wait to be called again
+	watched     bool          // somebody watches for the batch's end
+	waker       *time.Timer
+	wakeAt      time.Time // when the waker wakes the lanes; zero: it need not
+	endBy       time.Time // when it should have ended; zero: it need not
+	drained     bool      // no new items are handed out
+	lanes       int       // in use
+	gated       bool      // an assignment waits until it may begin
+	held        int64     // bytes that the assignments count for
+	broken      bool      // nothing more is recorded
+	failure     error
+	over        bool
+	closed      chan struct{} // closed when nothing more is handed out
+	serial      bool          // each item waits for the outcome of the one before
 }
 
 func newLine(e *execution) *line {
@@ -104,14 +104,14 @@ func newLine(e *execution) *line {
 	return l
 }
 
-// enter counts another lane, which must take portions until it gets none.
+// enter counts another lane, which must take assignments until it gets none.
 func (l *line) enter() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lanes++
 }
 
-// open lets the next portion through the gate.
+// open lets the next assignment through the gate.
 func (l *line) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +156,7 @@ func (l *line) wanting() bool {
 	return !l.over
 }
 
-// available reports whether a portion may be handed out now.
+// available reports whether an assignment may be handed out now.
 func (l *line) available() bool {
 	switch {
 	case l.over || l.gated:
@@ -165,7 +165,7 @@ func (l *line) available() bool {
 		return true
 	case l.drained:
 		return false
-	case len(l.portions) == 0:
+	case len(l.assignments) == 0:
 		return true
 	}
 	return !l.serial && l.hasRoom()
@@ -195,9 +195,9 @@ func (l *line) left() int64 {
 	return left
 }
 
-// take returns the next portion for a lane; nil if there is none for it, which must then end. The last lane waits for
+// take returns the next assignment for a lane; nil if there is none for it, which must then end. The last lane waits for
 // items that are called again: it keeps the batch's place.
-func (l *line) take() *portion {
+func (l *line) take() *assignment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -224,7 +224,7 @@ func (l *line) take() *portion {
 }
 
 // fresh hands out new items; nil if there are none, or they have to wait.
-func (l *line) fresh() *portion {
+func (l *line) fresh() *assignment {
 	size := l.callSize()
 	if l.block == nil {
 		if err := l.next(size); errors.Is(err, io.EOF) {
@@ -236,7 +236,7 @@ func (l *line) fresh() *portion {
 		}
 	}
 	p := l.cut(size.Items)
-	l.portions = append(l.portions, p)
+	l.assignments = append(l.assignments, p)
 	if l.e.trials.Any() && l.delayed(p) {
 		return nil
 	}
@@ -245,8 +245,8 @@ func (l *line) fresh() *portion {
 	return p
 }
 
-// handOut notes that a portion is in hand.
-func (l *line) handOut(p *portion) {
+// handOut notes that an assignment is in hand.
+func (l *line) handOut(p *assignment) {
 	e := l.e
 	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && p.calls > 0 && !e.watch.Ending.Load()
 	l.gated = p.gated
@@ -301,10 +301,10 @@ func (l *line) next(size calls.CallSize) error {
 }
 
 // cut takes items from the block: so many that need a call, and those between and behind them that do not.
-func (l *line) cut(items int) *portion {
+func (l *line) cut(items int) *assignment {
 	b := l.block
-	p := l.e.acts.buffers.portion()
-	*p = portion{block: b, answer: l.e.liveOf(p.answer)}
+	p := l.e.acts.buffers.assignment()
+	*p = assignment{block: b, answer: l.e.liveOf(p.answer)}
 	end := b.handed
 	for ; end < len(b.items) && (p.calls < items || b.items[end].Outcome != nil); end++ {
 		if b.items[end].Outcome == nil {
@@ -330,8 +330,8 @@ func toCall(items []calls.Item) (n int) {
 	return n
 }
 
-// hold has the portion count for so many bytes from now on.
-func (l *line) hold(p *portion, bytes int64) {
+// hold has the assignment count for so many bytes from now on.
+func (l *line) hold(p *assignment, bytes int64) {
 	l.e.slot.Hold(bytes - p.held)
 	l.held += bytes - p.held
 	p.held = bytes
@@ -348,11 +348,11 @@ func (l *line) note() {
 	e.inHand.done.Store(e.entry.Count)
 }
 
-// recordEarly records the outcomes so far of a portion that is not done, once it is the next in order.
-func (l *line) recordEarly(p *portion) error {
+// recordEarly records the outcomes so far of an assignment that is not done, once it is the next in order.
+func (l *line) recordEarly(p *assignment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.portions[0] != p && !l.broken && l.failure == nil {
+	for l.assignments[0] != p && !l.broken && l.failure == nil {
 		if len(l.parked) > 0 {
 			return calls.ErrNotNext // that may take long, and need this lane
 		}
@@ -368,8 +368,8 @@ func (l *line) recordEarly(p *portion) error {
 	return err
 }
 
-// finish takes back a portion, which the caller has run with the result err. It records what can be.
-func (l *line) finish(p *portion, c *calls.Caller, err error) {
+// finish takes back an assignment, which the caller has run with the result err. It records what can be.
+func (l *line) finish(p *assignment, c *calls.Caller, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.done = true
@@ -399,10 +399,10 @@ func (l *line) finish(p *portion, c *calls.Caller, err error) {
 	l.changed.Broadcast()
 }
 
-// advance records the portions that are done and next in order.
+// advance records the assignments that are done and next in order.
 func (l *line) advance() {
-	for len(l.portions) > 0 && l.portions[0].done && !l.broken && l.failure == nil {
-		p := l.portions[0]
+	for len(l.assignments) > 0 && l.assignments[0].done && !l.broken && l.failure == nil {
+		p := l.assignments[0]
 		if err := l.e.record(p); err != nil {
 			l.failed(err)
 			return
@@ -412,8 +412,8 @@ func (l *line) advance() {
 			l.close()
 			return
 		}
-		l.portions[0] = nil
-		l.portions = l.portions[1:]
+		l.assignments[0] = nil
+		l.assignments = l.assignments[1:]
 		l.release(p)
 	}
 	if l.e.in.OnError == job.OnErrorStop && l.e.firstError != nil {
@@ -421,8 +421,8 @@ func (l *line) advance() {
 	}
 }
 
-// release gives back the memory of a portion.
-func (l *line) release(p *portion) {
+// release gives back the memory of an assignment.
+func (l *line) release(p *assignment) {
 	l.hold(p, 0)
 	b := p.block
 	if b.used--; b.used == 0 && l.block != b && !b.tainted {
@@ -430,7 +430,7 @@ func (l *line) release(p *portion) {
 	}
 	p.block, p.items = nil, nil
 	p.answer.Reset()
-	l.e.acts.buffers.portions.Put(p)
+	l.e.acts.buffers.assignments.Put(p)
 }
 
 // end returns once what is recorded is the sink's. It returns the error that has ended the line.
@@ -438,7 +438,7 @@ func (l *line) end() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.e
-	for _, p := range l.portions {
+	for _, p := range l.assignments {
 		p.answer.Each(func(o calls.Span) {
 			if !o.Later && o.Known == nil {
 				e.repeated++
@@ -456,10 +456,10 @@ func (l *line) end() error {
 func (l *line) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.portions {
+	for _, p := range l.assignments {
 		l.release(p)
 	}
-	l.portions = nil
+	l.assignments = nil
 	if b := l.block; b != nil {
 		l.block = nil
 		if b.used == 0 && !b.tainted {

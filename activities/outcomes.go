@@ -47,9 +47,9 @@ func (e *execution) beforehand(data []byte, err error) *records.Outcome {
 	return nil
 }
 
-// record gives the sink the portion's outcomes so far: those of its next items, up to the first without one. Its
+// record gives the sink the assignment's outcomes so far: those of its next items, up to the first without one. Its
 // answer is then empty.
-func (e *execution) record(p *portion) error {
+func (e *execution) record(p *assignment) error {
 	b := p.block
 	done := p.answer.Count
 	p.recorded += done
@@ -107,8 +107,8 @@ func (e *execution) write() (err error) {
 	return err
 }
 
-// recordEach counts the portion's outcomes one by one and notes the errors among them.
-func (e *execution) recordEach(p *portion) (err error) {
+// recordEach counts the assignment's outcomes one by one and notes the errors among them.
+func (e *execution) recordEach(p *assignment) (err error) {
 	base := e.sink.At() + int64(len(e.unwritten)) // where the first result begins
 	at := base                                    // where the next result is, or would be
 	index := 0
@@ -123,7 +123,7 @@ func (e *execution) recordEach(p *portion) (err error) {
 }
 
 // recordOne counts the outcome of the item at index, counted from the first that is not recorded. at is where its result is, or would be.
-func (e *execution) recordOne(p *portion, index int, o calls.Span, at int64) error {
+func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) error {
 	known := o.Known
 	if known != nil && known.Carried {
 		e.countCarried(known, o.Fault != nil)
@@ -165,8 +165,8 @@ func (e *execution) drop(b *block, index int, at int64) error {
 // flattens reports whether each result is a list of results.
 func (e *execution) flattens() bool { return e.in.Flatten && !e.passesOn() }
 
-// complete makes the portion's outcomes what is recorded: with those that items had before their calls, and with lists as lines.
-func (e *execution) complete(p *portion) {
+// complete makes the assignment's outcomes what is recorded: with those that items had before their calls, and with lists as lines.
+func (e *execution) complete(p *assignment) {
 	if p.calls < len(p.items) {
 		p.answer.Fill(p.items[p.recorded:])
 	}

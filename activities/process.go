@@ -60,8 +60,8 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 
 func (e *execution) process() (wire.ProcessResult, error) {
 	if e.in.Clock == nil {
-		e.acts.news.begin(e)
-		defer e.acts.news.end(e)
+		e.acts.progress.begin(e)
+		defer e.acts.progress.end(e)
 	}
 	e.watch = calls.StartWatch(e.ctx, e.limits()) // first: opening may take long, and heartbeats go on meanwhile
 	defer e.watch.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 )
 
-// An item that is called again later leaves a hole in the answer of its portion. That is then split: what is
-// before the hole can be recorded, the item waits in a portion of its own, and what is behind it is held back.
+// An item that is called again later leaves a hole in the answer of its assignment. That is then split: what is
+// before the hole can be recorded, the item waits in an assignment of its own, and what is behind it is held back.
 // The lanes go on with other items.
 //
 // A batch that should end waits for such items for a while, if outcomes behind them are held back: those would
@@ -22,15 +22,15 @@ const (
 	closingAtStop = 5 * time.Second
 )
 
-// piece is what becomes of the next items of a portion that has holes.
+// piece is what becomes of the next items of an assignment that has holes.
 type piece struct {
 	items int
 	waits bool // they are called again
 	due   time.Time
 }
 
-// pieces are those of a portion: items that wait for the same time stay together.
-func (l *line) pieces(p *portion) (all []piece) {
+// pieces are those of an assignment: items that wait for the same time stay together.
+func (l *line) pieces(p *assignment) (all []piece) {
 	at := p.recorded
 	p.answer.Each(func(o calls.Span) {
 		next := piece{items: 1, waits: o.Later}
@@ -51,7 +51,7 @@ func (l *line) pieces(p *portion) (all []piece) {
 }
 
 // delayed has new items wait that have to, because of what they have behind them. It returns false if there are none.
-func (l *line) delayed(p *portion) bool {
+func (l *line) delayed(p *assignment) bool {
 	var all []piece
 	some, now := false, time.Now()
 	for i := range p.items {
@@ -69,15 +69,15 @@ func (l *line) delayed(p *portion) bool {
 	return some
 }
 
-// split puts portions of their own in the place of one.
-func (l *line) split(p *portion, all []piece) {
-	at := slices.Index(l.portions, p)
+// split puts assignments of their own in the place of one.
+func (l *line) split(p *assignment, all []piece) {
+	at := slices.Index(l.assignments, p)
 	for i, piece := range all {
-		var rest *portion
+		var rest *assignment
 		if i < len(all)-1 {
 			rest = l.cutOff(p, piece.items)
 			at++
-			l.portions = slices.Insert(l.portions, at, rest)
+			l.assignments = slices.Insert(l.assignments, at, rest)
 		}
 		if piece.waits {
 			l.park(p, piece.due)
@@ -88,18 +88,18 @@ func (l *line) split(p *portion, all []piece) {
 	}
 }
 
-// cutOff leaves a portion its next n items, and returns one with the others, and their outcomes.
-func (l *line) cutOff(p *portion, n int) *portion {
-	rest := l.e.acts.buffers.portion()
-	*rest = portion{block: p.block, items: p.items[p.recorded+n:], answer: l.e.liveOf(rest.answer), done: true}
+// cutOff leaves an assignment its next n items, and returns one with the others, and their outcomes.
+func (l *line) cutOff(p *assignment, n int) *assignment {
+	rest := l.e.acts.buffers.assignment()
+	*rest = assignment{block: p.block, items: p.items[p.recorded+n:], answer: l.e.liveOf(rest.answer), done: true}
 	p.block.used++
 	p.answer.Cut(n, &rest.answer)
 	p.items = p.items[:p.recorded+n]
 	return rest
 }
 
-// park has a portion wait.
-func (l *line) park(p *portion, due time.Time) {
+// park has an assignment wait.
+func (l *line) park(p *assignment, due time.Time) {
 	p.items, p.recorded = p.items[p.recorded:], 0
 	p.calls, p.due, p.done = toCall(p.items), due, false
 	p.answer.Reset()
@@ -135,7 +135,7 @@ func (l *line) watchEnd() {
 	}
 }
 
-// maxParked is how many portions wait at most: nothing more is read then.
+// maxParked is how many assignments wait at most: nothing more is read then.
 const maxParked = 4096
 
 // wakeIn wakes the lanes after a time, or earlier. The line has one timer, which ends with it.
@@ -168,7 +168,7 @@ func (l *line) wake() {
 	l.changed.Broadcast()
 }
 
-// nextWake is when the first of the portions that wait is due, or the line's time ends; zero: nothing is to come.
+// nextWake is when the first of the assignments that wait is due, or the line's time ends; zero: nothing is to come.
 func (l *line) nextWake() (next time.Time) {
 	now := time.Now()
 	earlier := func(at time.Time) {
@@ -183,21 +183,21 @@ func (l *line) nextWake() (next time.Time) {
 	return next
 }
 
-// due returns a portion that has waited long enough, and may be called now; nil if there is none. One with
+// due returns an assignment that has waited long enough, and may be called now; nil if there is none. One with
 // others before it counts as new items do.
-func (l *line) due() *portion {
+func (l *line) due() *assignment {
 	now := time.Now()
 	for _, p := range l.parked {
-		if !p.due.After(now) && (l.portions[0] == p || l.hasRoom()) {
+		if !p.due.After(now) && (l.assignments[0] == p || l.hasRoom()) {
 			return p
 		}
 	}
 	return nil
 }
 
-// unpark hands out a portion that has waited.
-func (l *line) unpark(p *portion) {
-	l.parked = slices.DeleteFunc(l.parked, func(other *portion) bool { return other == p })
+// unpark hands out an assignment that has waited.
+func (l *line) unpark(p *assignment) {
+	l.parked = slices.DeleteFunc(l.parked, func(other *assignment) bool { return other == p })
 	l.handOut(p)
 }
 
@@ -229,7 +229,7 @@ func (l *line) endIn(d time.Duration) {
 // closes reports whether it is worth while to wait for the first hole although the batch should end.
 func (l *line) closes() bool {
 	behind := false
-	for _, p := range l.portions {
+	for _, p := range l.assignments {
 		switch {
 		case !p.done && !behind:
 			if behind = true; p.due.After(l.endBy) {

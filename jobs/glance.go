@@ -157,7 +157,7 @@ func (g *glance) hear(ctx context.Context, desc *workflowservice.DescribeWorkflo
 	for _, of := range heard {
 		for _, a := range of.GetPendingActivities() {
 			hint, _ := lookup.LastHint(a, g.run.client.converter)
-			for _, n := range hint.News {
+			for _, n := range hint.Progress {
 				e := g.news[n.Activity]
 				if e.Answered.Items <= n.Items {
 					e.Answered = n

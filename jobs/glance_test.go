@@ -42,7 +42,7 @@ func pendingOf(t *testing.T, memo *job.Milestone, legs []string, hints map[strin
 		desc.PendingChildren = append(desc.PendingChildren, &workflow.PendingChildExecutionInfo{WorkflowId: leg})
 	}
 	for id, news := range hints {
-		details, err := converter.GetDefaultDataConverter().ToPayloads(wire.Hint{News: news})
+		details, err := converter.GetDefaultDataConverter().ToPayloads(wire.Hint{Progress: news})
 		require.NoError(t, err)
 		desc.PendingActivities = append(desc.PendingActivities, &workflow.PendingActivityInfo{
 			ActivityId: id, ActivityType: &common.ActivityType{Name: string(wire.ActivityProcess)}, State: enums.PENDING_ACTIVITY_STATE_STARTED,

@@ -127,8 +127,8 @@ func TestEach_AbandonedTooOften(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, done.Rest)
 		require.EqualValues(t, 2, done.Entry.Count)
-		<-f.roster.gone
-		require.ErrorContains(t, f.roster.why, "its calls did not return")
+		<-f.set.gone
+		require.ErrorContains(t, f.set.why, "its calls did not return")
 		close(release)
 	})
 }

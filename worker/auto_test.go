@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// autoRoster is a roster of a slot with a tuner whose time the test sets.
-type autoRoster struct {
-	*roster
+// autoSlots are a set of one slot with a tuner whose time the test sets.
+type autoSlots struct {
+	*slotSet
 	calls calls.Observer
 	now   time.Time
 }
 
-func newAutoRoster(t *testing.T) *autoRoster {
+func newAutoRoster(t *testing.T) *autoSlots {
 	t.Helper()
-	r := &autoRoster{roster: newRoster("worker-1", Options{Slots: 1, Concurrency: autoConcurrency}.withDefaults(), func(slotEvent) {}), now: time.Now()}
+	r := &autoSlots{slotSet: newSlotSet("worker-1", Options{Slots: 1, Concurrency: autoConcurrency}.withDefaults(), func(slotEvent) {}), now: time.Now()}
 	require.NotNil(t, r.tuner)
 	r.tuner = tuning.New(1, func() time.Time { return r.now })
 	r.calls = r.observed(calls.Unobserved{})
@@ -30,7 +30,7 @@ func newAutoRoster(t *testing.T) *autoRoster {
 }
 
 // round makes so many calls at once.
-func (r *autoRoster) round(n int, s calls.CallStats) {
+func (r *autoSlots) round(n int, s calls.CallStats) {
 	for range n {
 		r.calls.CallBegan("job")
 	}
@@ -91,7 +91,7 @@ func TestAuto_B9_PlacesComeAndGo(t *testing.T) {
 		p.Leave()
 	}
 	require.Zero(t, r.slots[0].busy)
-	require.Empty(t, r.slots[0].tenants)
+	require.Empty(t, r.slots[0].executions)
 	require.Zero(t, r.slots[0].leaving)
 }
 
@@ -123,7 +123,7 @@ func TestAuto_B9_SlowsDown(t *testing.T) {
 	require.Empty(t, o.failures)
 	require.Greater(t, peak.Load(), int64(most), "it has tried more")
 	require.NotEmpty(t, o.slowDowns)
-	require.LessOrEqual(t, f.roster.concurrency(), 64)
+	require.LessOrEqual(t, f.set.concurrency(), 64)
 	require.Less(t, refused.Load(), int64(items/4))
 }
 

@@ -19,12 +19,12 @@ import (
 // them. After that it is returned to the queue: another worker may have a place.
 const placeWait = 2 * time.Second
 
-// tenant is an execution in a slot.
-type tenant struct {
+// execution is an execution in a slot.
+type execution struct {
 	slot     *slot
 	occupant calls.Occupant
 	since    time.Time
-	seat     chan struct{} // closed when it has its first place
+	ready    chan struct{} // closed when it has its first place
 	left     atomic.Int64  // items for which no call has been begun
 
 	// Guarded by the slot's lock.
@@ -34,16 +34,16 @@ type tenant struct {
 }
 
 // admit takes a batch into the slot. It gets a free place, or else the next one, before batches that have places already.
-func (s *slot) admit(o calls.Occupant) *tenant {
+func (s *slot) admit(o calls.Occupant) *execution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.out != nil || s.roster.concurrency() == 1 && s.busy > 0 {
+	if s.out != nil || s.set.concurrency() == 1 && s.busy > 0 {
 		return nil
 	}
-	t := &tenant{slot: s, occupant: o, since: time.Now(), seat: make(chan struct{})}
+	t := &execution{slot: s, occupant: o, since: time.Now(), ready: make(chan struct{})}
 	t.left.Store(o.Items)
-	s.tenants[t] = struct{}{}
-	s.occupied(len(s.tenants) == 1, 1)
+	s.executions[t] = struct{}{}
+	s.occupied(len(s.executions) == 1, 1)
 	s.queue = append(s.queue, t)
 	s.lendFree()
 	return t
@@ -51,22 +51,22 @@ func (s *slot) admit(o calls.Occupant) *tenant {
 
 // occupied reports to the tuner, if there is one and so is true, that slots, 1 or -1, have got a first batch or lost the last one. The lock is held.
 func (s *slot) occupied(so bool, slots int) {
-	if so && s.roster.tuner != nil {
-		s.roster.tuner.Occupied(slots)
+	if so && s.set.tuner != nil {
+		s.set.tuner.Occupied(slots)
 	}
 }
 
-// seated waits for the first place.
-func (t *tenant) seated(ctx context.Context) (calls.Slot, error) {
+// awaitPlace waits for the first place.
+func (t *execution) awaitPlace(ctx context.Context) (calls.Slot, error) {
 	select {
-	case <-t.seat:
+	case <-t.ready:
 		return t, nil
 	default:
 	}
 	late := time.NewTimer(placeWait)
 	defer late.Stop()
 	select {
-	case <-t.seat:
+	case <-t.ready:
 		return t, nil
 	case <-late.C:
 	case <-ctx.Done():
@@ -79,10 +79,10 @@ func (t *tenant) seated(ctx context.Context) (calls.Slot, error) {
 }
 
 // Describe returns the slot and its incarnation.
-func (t *tenant) Describe() wire.Place { return t.slot.describe() }
+func (t *execution) Describe() wire.SlotRef { return t.slot.describe() }
 
 // Timers returns the timers that the slot's process holds.
-func (t *tenant) Timers() []watchdog.Held {
+func (t *execution) Timers() []watchdog.Held {
 	t.slot.mu.Lock()
 	running := t.slot.program
 	t.slot.mu.Unlock()
@@ -94,15 +94,15 @@ func (t *tenant) Timers() []watchdog.Held {
 
 // Place waits for another place in the slot. A place that is given up goes to waiting batches, in their order, before the
 // worker asks for another batch: so batches in hand end soon, and no slot gets more of them than it can use.
-func (t *tenant) Place(enough <-chan struct{}) calls.Place {
+func (t *execution) Place(enough <-chan struct{}) calls.Place {
 	s := t.slot
 	s.mu.Lock()
 	if !t.given {
 		t.given = true
 		s.mu.Unlock()
-		return &place{slot: s, tenant: t}
+		return &callPlace{slot: s, execution: t}
 	}
-	w := &waiter{tenant: t, lent: make(chan struct{})}
+	w := &waiter{execution: t, lent: make(chan struct{})}
 	if !t.gone {
 		s.waiters = append(s.waiters, w)
 		s.lendFree()
@@ -110,13 +110,13 @@ func (t *tenant) Place(enough <-chan struct{}) calls.Place {
 	s.mu.Unlock()
 	select {
 	case <-w.lent:
-		return &place{slot: s, tenant: t}
+		return &callPlace{slot: s, execution: t}
 	case <-enough:
 	}
 	t.change(func() int {
 		i := slices.Index(s.waiters, w)
 		if i < 0 {
-			return 1 // it came too late, or never, if the tenant is gone
+			return 1 // it came too late, or never, if the execution is gone
 		}
 		s.waiters = slices.Delete(s.waiters, i, i+1)
 		return 0
@@ -124,23 +124,23 @@ func (t *tenant) Place(enough <-chan struct{}) calls.Place {
 	return nil
 }
 
-// waiter is a tenant that can use another place.
+// waiter is a execution that can use another place.
 type waiter struct {
-	tenant *tenant
-	lent   chan struct{} // closed when it has it
+	execution *execution
+	lent      chan struct{} // closed when it has it
 }
 
 // lendFree gives free places to waiting batches. The lock is held.
 func (s *slot) lendFree() {
-	for s.out == nil && s.busy < s.roster.concurrency() {
-		var t *tenant
+	for s.out == nil && s.busy < s.set.concurrency() {
+		var t *execution
 		switch {
 		case len(s.queue) > 0:
 			t, s.queue = s.queue[0], s.queue[1:]
-			close(t.seat)
+			close(t.ready)
 		case len(s.waiters) > 0:
 			w := s.waiters[0]
-			t, s.waiters = w.tenant, s.waiters[1:]
+			t, s.waiters = w.execution, s.waiters[1:]
 			close(w.lent)
 		default:
 			return
@@ -151,14 +151,14 @@ func (s *slot) lendFree() {
 }
 
 // Crowded reports whether a batch waits for its first place in the slot, or the slot has more places in use than it should.
-func (t *tenant) Crowded() bool {
+func (t *execution) Crowded() bool {
 	s := t.slot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) > 0 {
 		return true
 	}
-	if s.busy-s.leaving <= s.roster.concurrency() {
+	if s.busy-s.leaving <= s.set.concurrency() {
 		return false
 	}
 	s.leaving++ // others need not leave for the same reason
@@ -166,28 +166,28 @@ func (t *tenant) Crowded() bool {
 }
 
 // Left notes for how many items no call has been begun.
-func (t *tenant) Left(items int64) {
+func (t *execution) Left(items int64) {
 	if before := t.left.Swap(items); before > 0 && items == 0 {
-		t.slot.roster.permits.Wake() // the slot may want another batch
+		t.slot.set.permits.Wake() // the slot may want another batch
 	}
 }
 
 // Hold adds to the bytes of outcomes that are held back.
-func (t *tenant) Hold(bytes int64) (all int64) { return t.slot.held.Add(bytes) }
+func (t *execution) Hold(bytes int64) (all int64) { return t.slot.held.Add(bytes) }
 
 // Report returns when the batch should be reported.
-func (t *tenant) Report(ctx context.Context) {
-	if permits := t.slot.roster.permits; permits.Settle() {
+func (t *execution) Report(ctx context.Context) {
+	if permits := t.slot.set.permits; permits.Settle() {
 		permits.Gather.Wait(ctx)
 	}
 }
 
 // Leave gives all places up.
-func (t *tenant) Leave() { t.change(func() int { return max(1, t.places) }) }
+func (t *execution) Leave() { t.change(func() int { return max(1, t.places) }) }
 
-// change gives up as many places as fn returns. The slot's lock is held while fn runs. With the last place the tenant
+// change gives up as many places as fn returns. The slot's lock is held while fn runs. With the last place the execution
 // is gone: its calls are done, and it gets none again.
-func (t *tenant) change(fn func() int) {
+func (t *execution) change(fn func() int) {
 	last := false
 	t.slot.change(func() {
 		n := fn()
@@ -202,25 +202,25 @@ func (t *tenant) change(fn func() int) {
 		}
 		if last = t.places == 0; last {
 			t.gone = true
-			delete(s.tenants, t)
-			s.occupied(len(s.tenants) == 0, -1)
-			s.queue = slices.DeleteFunc(s.queue, func(other *tenant) bool { return other == t })
-			s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.tenant == t })
+			delete(s.executions, t)
+			s.occupied(len(s.executions) == 0, -1)
+			s.queue = slices.DeleteFunc(s.queue, func(other *execution) bool { return other == t })
+			s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool { return w.execution == t })
 		}
 		s.lendFree()
 	})
 	if last {
-		t.slot.roster.permits.Vacate()
+		t.slot.set.permits.Vacate()
 	} else {
-		t.slot.roster.permits.Wake()
+		t.slot.set.permits.Wake()
 	}
 }
 
 // place is where one call of an execution is made at a time.
-type place struct {
-	slot   *slot
-	tenant *tenant
-	left   sync.Once
+type callPlace struct {
+	slot      *slot
+	execution *execution
+	left      sync.Once
 
 	// Memory for the calls of a program, one after the other.
 	call  pending
@@ -232,28 +232,28 @@ type place struct {
 }
 
 // Describe returns the slot and its incarnation.
-func (p *place) Describe() wire.Place { return p.slot.describe() }
+func (p *callPlace) Describe() wire.SlotRef { return p.slot.describe() }
 
 // Replace counts a Go handler's call that was left behind.
-func (p *place) Replace(free bool) bool {
+func (p *callPlace) Replace(free bool) bool {
 	s := p.slot
 	_, ok := s.replaced(errLeftBehind, free)
-	s.roster.observe(slotEvent{Kind: callLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
+	s.set.observe(slotEvent{Kind: callLeft, Slot: s.number, Incarnation: p.Describe().Incarnation, Err: errLeftBehind, Free: free})
 	return ok
 }
 
 var errLeftBehind = errors.New("its calls did not return after they had been cancelled")
 
 // Answered notes that an item has been answered.
-func (p *place) Answered() { p.slot.proven() }
+func (p *callPlace) Answered() { p.slot.proven() }
 
 // Leave gives the place up.
-func (p *place) Leave() {
-	p.left.Do(func() { p.tenant.change(func() int { return 1 }) })
+func (p *callPlace) Leave() {
+	p.left.Do(func() { p.execution.change(func() int { return 1 }) })
 }
 
 // concurrency is how many calls a slot makes at once, at present.
-func (r *roster) concurrency() int {
+func (r *slotSet) concurrency() int {
 	if r.tuner != nil {
 		return r.tuner.Limit()
 	}
@@ -261,7 +261,7 @@ func (r *roster) concurrency() int {
 }
 
 // most is the most calls that a slot ever makes at once.
-func (r *roster) most() int {
+func (r *slotSet) most() int {
 	if r.tuner != nil {
 		return r.tuner.Most()
 	}
@@ -269,7 +269,7 @@ func (r *roster) most() int {
 }
 
 // capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
-func (r *roster) capacity() wire.Capacity {
+func (r *slotSet) capacity() wire.Capacity {
 	c := wire.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
 	if r.tuner != nil {
 		c.Concurrency, c.Found = r.tuner.Expected(), r.tuner.Limit()
@@ -278,7 +278,7 @@ func (r *roster) capacity() wire.Capacity {
 }
 
 // observed returns the observer of the slots' calls: o, and the tuner if there is one.
-func (r *roster) observed(o calls.Observer) calls.Observer {
+func (r *slotSet) observed(o calls.Observer) calls.Observer {
 	if r.tuner == nil {
 		return o
 	}
@@ -288,23 +288,23 @@ func (r *roster) observed(o calls.Observer) calls.Observer {
 // tuned passes what calls show on to a tuner.
 type tuned struct {
 	calls.Observer
-	roster *roster
+	set *slotSet
 }
 
 func (o *tuned) CallBegan(job string) {
-	o.roster.tuner.Began()
+	o.set.tuner.Began()
 	o.Observer.CallBegan(job)
 }
 
 func (o *tuned) CallEnded(s calls.CallStats) {
 	o.Observer.CallEnded(s)
-	if o.roster.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, SlowDown: s.SlowDown}) {
-		o.roster.retuned()
+	if o.set.tuner.Ended(tuning.Call{Took: s.Took, Items: s.Items, Failed: s.Failed, SlowDown: s.SlowDown}) {
+		o.set.retuned()
 	}
 }
 
 // retuned gives out the places of a new limit.
-func (r *roster) retuned() {
+func (r *slotSet) retuned() {
 	for _, s := range r.slots {
 		s.change(s.lendFree)
 	}

@@ -45,7 +45,7 @@ func TestPlaces_AllComeBack(t *testing.T) {
 	for range 200 {
 		slots, concurrency := 1+random.IntN(3), 1+random.IntN(4)
 		o := Options{Slots: slots, Concurrency: concurrency}.withDefaults()
-		r := newRoster("worker-1", o, func(slotEvent) {})
+		r := newSlotSet("worker-1", o, func(slotEvent) {})
 		p := r.permits
 		var over atomic.Int64
 		look := func() {
@@ -94,7 +94,7 @@ func TestPlaces_AllComeBack(t *testing.T) {
 		require.Zero(t, over.Load(), "%d slots of %d", slots, concurrency)
 		for _, s := range r.slots {
 			require.Zero(t, s.busy)
-			require.Empty(t, s.tenants)
+			require.Empty(t, s.executions)
 		}
 		var free []*sdkworker.SlotPermit
 		for permit := p.TryReserveSlot(nil); permit != nil; permit = p.TryReserveSlot(nil) {
@@ -108,20 +108,20 @@ func TestPlaces_AllComeBack(t *testing.T) {
 func TestPlaces_NoneAfterTheLast(t *testing.T) {
 	t.Parallel()
 
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
+	r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
 	slot, err := r.Take(t.Context(), calls.Occupant{})
 	require.NoError(t, err)
 	enough := make(chan struct{})
 	slot.Place(enough).Leave()
 	close(enough)
 	require.Nil(t, slot.Place(enough))
-	require.Empty(t, r.slots[0].tenants)
+	require.Empty(t, r.slots[0].executions)
 }
 
 // A batch that finds all places taken by others' further calls gets the next one; those who have several give way.
 func TestPlaces_ABatchGoesFirst(t *testing.T) {
 	t.Parallel()
-	r := newRoster("worker-1", Options{Slots: 1, Concurrency: 3}.withDefaults(), func(slotEvent) {})
+	r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: 3}.withDefaults(), func(slotEvent) {})
 	first, err := r.Take(t.Context(), calls.Occupant{})
 	require.NoError(t, err)
 	places := []calls.Place{first.Place(nil), first.Place(nil), first.Place(nil)}
@@ -151,7 +151,7 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 func TestPlaces_NoneInDueTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoster("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
+		r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
 		first, err := r.Take(t.Context(), calls.Occupant{})
 		require.NoError(t, err)
 		first.Place(nil)
@@ -168,8 +168,8 @@ func TestPlaces_NoneInDueTime(t *testing.T) {
 // has fewer items left than calls at once.
 func TestPlaces_LeastToDo(t *testing.T) {
 	t.Parallel()
-	r := newRoster("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(slotEvent) {})
-	admit := func(items int64) *tenant {
+	r := newSlotSet("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(slotEvent) {})
+	admit := func(items int64) *execution {
 		batch, changed := r.admit(calls.Occupant{Items: items})
 		require.NotNil(t, batch)
 		require.Nil(t, changed)
@@ -179,7 +179,7 @@ func TestPlaces_LeastToDo(t *testing.T) {
 	large, small := admit(100), admit(50)
 	require.NotEqual(t, large.slot, small.slot)
 	require.Zero(t, r.wanted())
-	for _, batch := range []*tenant{large, small} {
+	for _, batch := range []*execution{large, small} {
 		for range 4 {
 			require.NotNil(t, batch.Place(nil))
 		}
@@ -196,7 +196,7 @@ func TestPlaces_LeastToDo(t *testing.T) {
 	require.Equal(t, large.slot, next.slot)
 	require.Zero(t, r.wanted(), "another one waits already, with more than its calls at once")
 
-	r = newRoster("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(slotEvent) {})
+	r = newSlotSet("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(slotEvent) {})
 	large, small = admit(100), admit(50)
 	for range 4 {
 		require.NotNil(t, small.Place(nil))

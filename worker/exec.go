@@ -249,7 +249,7 @@ func (h *execHandler) Call(c *calls.Call) error {
 	scratch := h.buffers.Get().(*[]byte)
 	defer h.buffers.Put(scratch)
 	lines := c.Lines(scratch)
-	at := c.Place.(*place).slot
+	at := c.Place.(*callPlace).slot
 	began := time.Now()
 	ctx := c.Begin()
 	defer func() { c.End() }()

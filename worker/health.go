@@ -95,7 +95,7 @@ func (m *metrics) health(now time.Time) Health {
 	if last := h.Watchdog.LastRound; !last.IsZero() {
 		h.Watchdog.Age = now.Sub(last).Seconds()
 	}
-	for _, s := range m.roster.slots {
+	for _, s := range m.set.slots {
 		h.Slots = append(h.Slots, s.health(now, m.programs))
 	}
 	if since, why := m.link.cutOff(); why != nil {
@@ -126,8 +126,8 @@ func (m *metrics) health(now time.Time) Health {
 func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Concurrency: s.roster.concurrency(), Batches: []BatchHealth{}}
-	for t := range s.tenants {
+	h := SlotHealth{Slot: s.number, State: stateReady, Incarnation: s.incarnation, Concurrency: s.set.concurrency(), Batches: []BatchHealth{}}
+	for t := range s.executions {
 		h.Batches = append(h.Batches, BatchHealth{Job: t.occupant.Job, Batch: t.occupant.Batch, Since: t.since, Age: now.Sub(t.since).Seconds()})
 	}
 	slices.SortFunc(h.Batches, func(a, b BatchHealth) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Batch, b.Batch)) })

@@ -27,7 +27,7 @@ type metrics struct {
 	repeats      repeats      // of failed attempts to end a holder
 	state        atomic.Value // string: see Health.State
 
-	roster   *roster
+	set      *slotSet
 	watchdog *watchdog.Watchdog
 	programs bool // slots need their own processes
 
@@ -47,8 +47,8 @@ func newMetrics(worker, pool string, log *slog.Logger) *metrics {
 
 // open makes the meters, takes the endpoint's address and readies the sinks. Nothing must have been
 // counted before. Whether it succeeds or not, the metrics must be closed.
-func (m *metrics) open(o Options, r *roster, w *watchdog.Watchdog, programs bool) error {
-	m.roster, m.watchdog, m.programs = r, w, programs
+func (m *metrics) open(o Options, r *slotSet, w *watchdog.Watchdog, programs bool) error {
+	m.set, m.watchdog, m.programs = r, w, programs
 	m.sinks = newSinks(o.Sinks, o.SinkInterval, m.log, m.snapshot, m.sinkFailed)
 	providers := []metric.MeterProvider{}
 	if o.MeterProvider != nil {
@@ -108,7 +108,7 @@ func (m *metrics) reading() meters.State {
 		s.Slots[name] = 0
 	}
 	now := time.Now()
-	for _, slot := range m.roster.slots {
+	for _, slot := range m.set.slots {
 		s.Slots[slot.health(now, m.programs).State]++
 	}
 	if last := m.watchdog.LastRound(); !last.IsZero() {

@@ -227,7 +227,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 	require.EqualValues(t, 1, s.value(t, "stint_slots", "state out"))
 	require.EqualValues(t, 1, s.value(t, "stint_slots", "state ready"))
 
-	p := &place{slot: f.roster.slots[1]}
+	p := &callPlace{slot: f.set.slots[1]}
 	require.True(t, p.Replace(false))
 	require.EqualValues(t, 1, f.scrape().value(t, "stint_slot_restarts_total", "free false", "reason abandoned"))
 }
@@ -353,7 +353,7 @@ func TestT14_Health(t *testing.T) {
 	require.Contains(t, h.Slots[0].Error, "slot 0 is out")
 	require.Zero(t, h.Slots[0].PID)
 	f.running(1).child.Kill()
-	<-f.roster.gone
+	<-f.set.gone
 	status, h = f.ask()
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"no slot is left"}, h.Why)
@@ -425,7 +425,7 @@ func BenchmarkMetrics_Call(b *testing.B) {
 			watchdog := watchdog.New(watchdog.Options{})
 			m := newMetrics("worker-1", "pool", slog.New(slog.DiscardHandler))
 			defer m.Close()
-			require.NoError(b, m.open(o, newRoster("worker-1", o, func(slotEvent) {}), watchdog, false))
+			require.NoError(b, m.open(o, newSlotSet("worker-1", o, func(slotEvent) {}), watchdog, false))
 			b.ReportAllocs()
 			for b.Loop() {
 				m.CallBegan("nightly")

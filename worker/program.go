@@ -188,7 +188,7 @@ func (h *host) launch(s *slot, incarnation int) (*program, error) {
 	}()
 	p.send(wire.HelloFrame{
 		Type: frames.TypeHello, Version: frames.Version, Worker: h.worker, Slot: s.number, Incarnation: incarnation,
-		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.roster.most(),
+		MaxRestarts: h.options.Restarts, Seed: h.options.Seed + int64(s.number), Concurrency: h.set.most(),
 		Limits: wire.FrameLimits{Frame: frames.MaxFrame, Scope: frames.MaxScope, Timers: frames.MaxTimers},
 	})
 	return p, nil
@@ -200,7 +200,7 @@ var errExited = errors.New("it exited with status 0 while it should serve")
 
 // begin hands the items to the program. The program may not read them: cut is called with the call's
 // number when ctx ends before they are written, and must then end the program.
-func (p *program) begin(ctx context.Context, c *pending, at *place, item func(i int) []byte, cut func(id int64)) (id int64) {
+func (p *program) begin(ctx context.Context, c *pending, at *callPlace, item func(i int) []byte, cut func(id int64)) (id int64) {
 	p.mu.Lock()
 	if p.over() {
 		c.end(&calls.Fault{Kind: job.KindCrash, Collateral: true, Counted: true, Err: job.Error{Type: "Exit", Message: "the program ended before the call"}})

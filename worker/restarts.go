@@ -34,8 +34,8 @@ func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 		wait = restartWait(s.failed)
 	})
 	if out {
-		s.roster.observe(slotEvent{Kind: slotOut, Slot: s.number, Err: s.isOut()})
-		s.roster.lost(s.isOut())
+		s.set.observe(slotEvent{Kind: slotOut, Slot: s.number, Err: s.isOut()})
+		s.set.lost(s.isOut())
 	}
 	return wait, s.isOut() == nil
 }
@@ -153,7 +153,7 @@ func isUnbegun(err error) bool {
 // unbegun notes that a process could not be begun in the slot, which is nobody's fault but the worker's. It returns how long to
 // wait before another try, and false if the batch should not wait for that.
 func (s *slot) unbegun(why error) (wait time.Duration, stay bool) {
-	r, now, out := s.roster, time.Now(), false
+	r, now, out := s.set, time.Now(), false
 	s.change(func() {
 		if s.short.why == nil || now.Sub(s.short.until) > r.patience.stay { // nobody has tried since then
 			s.short = shortage{since: now}
@@ -184,7 +184,7 @@ func (s *slot) unbegun(why error) (wait time.Duration, stay bool) {
 
 // begun notes that a process was begun in the slot.
 func (s *slot) begun() {
-	s.roster.lack.ever.Store(true)
+	s.set.lack.ever.Store(true)
 	s.mu.Lock()
 	was := s.short
 	s.mu.Unlock()
@@ -192,8 +192,8 @@ func (s *slot) begun() {
 		return
 	}
 	s.change(func() { s.short = shortage{} })
-	s.roster.permits.Wake()
-	s.roster.lack.over(s.roster, slotEvent{Kind: slotAble, Slot: s.number, Wait: time.Since(was.since).Round(time.Millisecond)})
+	s.set.permits.Wake()
+	s.set.lack.over(s.set, slotEvent{Kind: slotAble, Slot: s.number, Wait: time.Since(was.since).Round(time.Millisecond)})
 }
 
 // awaitResources waits after a call could not be begun in the slot. It returns false if the batch should give its items back.
@@ -214,7 +214,7 @@ type lack struct {
 // sayEvery is how often a worker says that it cannot begin anything.
 const sayEvery = 30 * time.Second
 
-func (l *lack) say(r *roster, e slotEvent) {
+func (l *lack) say(r *slotSet, e slotEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.said.IsZero() || now.Sub(l.said) >= sayEvery {
@@ -223,7 +223,7 @@ func (l *lack) say(r *roster, e slotEvent) {
 	}
 }
 
-func (l *lack) over(r *roster, e slotEvent) {
+func (l *lack) over(r *slotSet, e slotEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -239,8 +239,8 @@ func (h *host) launchFirst(ctx context.Context, s *slot) (*program, error) {
 		if !isUnbegun(err) || !lacksResources(err) {
 			return p, err
 		}
-		h.roster.lack.say(h.roster, slotEvent{Kind: slotShort, Slot: s.number, Err: err})
-		if !backoff.Wait(backoff.Delay(h.roster.patience.first, try, h.roster.patience.most), ctx.Done()) {
+		h.set.lack.say(h.set, slotEvent{Kind: slotShort, Slot: s.number, Err: err})
+		if !backoff.Wait(backoff.Delay(h.set.patience.first, try, h.set.patience.most), ctx.Done()) {
 			return nil, err
 		}
 	}

@@ -39,7 +39,7 @@ func TestServe_OneSlotOut(t *testing.T) {
 	}
 	require.Equal(t, pid, f.running(1).pid())
 	select {
-	case <-f.roster.gone:
+	case <-f.set.gone:
 		require.Fail(t, "the worker has a slot left")
 	default:
 	}
@@ -73,7 +73,7 @@ func TestServe_ExpiryAmongOthersCostsNoRestart(t *testing.T) {
 	f.limits.Timeout, f.limits.Attempts = 2*time.Second, 1
 	f.serve(f.program("yes"))
 	p := f.running(0)
-	at := &place{slot: p.slot}
+	at := &callPlace{slot: p.slot}
 	var inHand [2]pending
 	var ids [2]int64
 	for i := range inHand {

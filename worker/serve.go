@@ -78,7 +78,7 @@ func (h *host) open() (calls.Handler, service, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.roster.programs = true
+	h.set.programs = true
 	h.children, h.closing, h.oomKills = children, make(chan struct{}), child.OomKills
 	h.size = h.options.callSize(0, serveBytes)
 	if h.inner != nil && h.options.Concurrency == 1 {
@@ -112,7 +112,7 @@ func (h *host) Traits() calls.Traits {
 // retried. Results from before a program's death are kept (K2), and so are those for which there was room.
 func (h *host) Call(c *calls.Call) error {
 	c.Keep = true
-	at := c.Place.(*place)
+	at := c.Place.(*callPlace)
 	results, fault := h.round(c, at, &at.call, c.Items, calls.AnswerLimit)
 	tries := make([]int, len(results))
 	var again []int // the errors whose items have further tries
@@ -144,7 +144,7 @@ func mayRetry(c *calls.Call, r *wire.ResultFrame, tries int) bool {
 // repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the
 // call's answer. If it has to end before, the items that have further tries are called again later. If there is
 // no room for a new result, repeat returns that as full, and this item and those after it have no outcome.
-func (h *host) repeat(c *calls.Call, at *place, results []wire.ResultFrame, tries, again []int, room int) (full error) {
+func (h *host) repeat(c *calls.Call, at *callPlace, results []wire.ResultFrame, tries, again []int, room int) (full error) {
 	for round := 1; len(again) > 0 && c.Wait(round); round++ {
 		items := make([]calls.Item, len(again))
 		for k, i := range again {
@@ -193,7 +193,7 @@ func report(c *calls.Call, i int, r *wire.ResultFrame, tries int) {
 
 // round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first
 // byte is written until the call has ended (T17).
-func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item, room int) ([]wire.ResultFrame, error) {
+func (h *host) round(c *calls.Call, at *callPlace, call *pending, items []calls.Item, room int) ([]wire.ResultFrame, error) {
 	group := at.suspicion(items)
 	p, err := at.slot.ready(c.Soon(), group)
 	if p == nil {
@@ -203,7 +203,7 @@ func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item
 	began := time.Now()
 	ctx := c.Begin()
 	defer c.End()
-	call.begin(len(items), room, c.Isolating || group.Narrows(), c, at.tenant.occupant.Job)
+	call.begin(len(items), room, c.Isolating || group.Narrows(), c, at.execution.occupant.Job)
 	id := p.begin(ctx, call, at, func(i int) []byte { return items[i].Data }, func(id int64) { h.cut(c, p, id, context.Cause(ctx)) })
 	if !p.readAnswer(call) {
 		h.await(ctx, c, p, call, id)
@@ -216,7 +216,7 @@ func (h *host) round(c *calls.Call, at *place, call *pending, items []calls.Item
 }
 
 // suspicion returns the group of the items that are about to be called. They are under suspicion if the first one is.
-func (p *place) suspicion(items []calls.Item) *company.Group {
+func (p *callPlace) suspicion(items []calls.Item) *company.Group {
 	if first := items[0].Ordinal; p.group != nil && (first < p.first || first > p.last) {
 		p.group = nil
 	}
@@ -224,7 +224,7 @@ func (p *place) suspicion(items []calls.Item) *company.Group {
 }
 
 // learn takes in the outcome of a call of the items: the others that were called with them before stay under suspicion.
-func (p *place) learn(c *pending, items []calls.Item) {
+func (p *callPlace) learn(c *pending, items []calls.Item) {
 	last := items[len(items)-1].Ordinal
 	switch {
 	case c.group != nil:

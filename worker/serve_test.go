@@ -229,9 +229,9 @@ func TestServe_Budget(t *testing.T) {
 	ready := f.happened(slotReady)
 	require.Len(t, ready, 1)
 	f.running(0).child.Signal(syscall.SIGKILL)
-	<-f.roster.gone
-	require.ErrorContains(t, f.roster.why, "no slot is left: slot 0 is out after 1 restarts in a row")
-	require.ErrorContains(t, f.roster.why, "exit 5")
+	<-f.set.gone
+	require.ErrorContains(t, f.set.why, "no slot is left: slot 0 is out after 1 restarts in a row")
+	require.ErrorContains(t, f.set.why, "exit 5")
 	require.Len(t, f.happened(slotOut), 1)
 }
 

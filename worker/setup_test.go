@@ -40,7 +40,7 @@ type fixture struct {
 	flatten bool
 	runs    int
 
-	roster   *roster // of the last run
+	set      *slotSet // of the last run
 	acts     *activities.Activities
 	watchdog *watchdog.Watchdog
 	metrics  *metrics
@@ -94,9 +94,9 @@ func (f *fixture) open(h Handler) (service, error) {
 	f.metrics = newMetrics("worker-1", "pool", slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.log), nil)))
 	watchdog := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: f.metrics.timerEvent})
 	f.watchdog = watchdog
-	f.roster = newRoster("worker-1", o, f.note)
+	f.set = newSlotSet("worker-1", o, f.note)
 	handler, service, err := h.open(dependencies{
-		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.logged), nil)), roster: f.roster, info: o.slotInfo("worker-1"), watchdog: watchdog,
+		options: o, worker: "worker-1", log: slog.New(slog.NewTextHandler(io.MultiWriter(f.t.Output(), &f.logged), nil)), set: f.set, info: o.slotInfo("worker-1"), watchdog: watchdog,
 		observe: f.note, measure: f.measure,
 		requestStop: func(_ context.Context, name string, stop job.Stop) error {
 			f.stops <- stop
@@ -109,13 +109,13 @@ func (f *fixture) open(h Handler) (service, error) {
 	}
 	_, programs := service.(*host)
 	f.t.Cleanup(f.metrics.Close)
-	if err := f.metrics.open(o, f.roster, watchdog, programs); err != nil {
+	if err := f.metrics.open(o, f.set, watchdog, programs); err != nil {
 		return nil, err
 	}
 	f.metrics.start()
 	watchdog.Start()
 	f.t.Cleanup(watchdog.Stop)
-	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.roster, Watchdog: watchdog, Observer: f.roster.observed(f.metrics)})
+	f.acts = activities.New(activities.Options{Access: &store.Access{}, Handler: handler, Slots: f.set, Watchdog: watchdog, Observer: f.set.observed(f.metrics)})
 	f.t.Cleanup(f.acts.Close)
 	if service != nil {
 		f.t.Cleanup(service.Close)
@@ -135,7 +135,7 @@ func (f *fixture) serve(h Handler) {
 
 // running is the program of a slot; nil while there is none.
 func (f *fixture) running(slot int) *program {
-	s := f.roster.slots[slot]
+	s := f.set.slots[slot]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.program
@@ -230,7 +230,7 @@ func (f *fixture) flow(acts *activities.Activities, spec job.Spec) outcome {
 	var mu sync.Mutex
 	var entries []wire.Entry
 	var running errgroup.Group
-	running.SetLimit(len(f.roster.slots) * min(f.roster.most(), 64))
+	running.SetLimit(len(f.set.slots) * min(f.set.most(), 64))
 	for _, batch := range batches {
 		running.Go(func() error {
 			idle := 0 // rests in a row without progress

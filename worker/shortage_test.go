@@ -51,7 +51,7 @@ func TestD42_WhatCannotBeBegunIsNoItemsError(t *testing.T) {
 			f.options.Slots, f.batch = 1, 1
 			path := f.script("cat")
 			f.serve(c.of(path))
-			f.roster.patience = quick(shortageTest, shortageTest)
+			f.set.patience = quick(shortageTest, shortageTest)
 			back := gone(t, path)
 			go func() {
 				f.short()
@@ -73,7 +73,7 @@ func TestD42_ItemsAreGivenBackWithTheReason(t *testing.T) {
 	f.options.Slots = 1
 	path := f.script("cat")
 	f.serve(Exec(path))
-	f.roster.patience = quick(0, shortageTest)
+	f.set.patience = quick(0, shortageTest)
 	back := gone(t, path)
 	done, err := f.process("a\nb\n")
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestD42_ItemsAreGivenBackWithTheReason(t *testing.T) {
 	require.Zero(t, done.Entry.Count)
 	require.Contains(t, done.Unbegun, "starting "+path)
 	require.Contains(t, f.metrics.health(time.Now()).Why[1:], "no process can be begun: "+done.Unbegun)
-	require.Eventually(t, func() bool { return f.roster.wanted() == 1 }, shortageTest, time.Millisecond, "one batch to try again")
+	require.Eventually(t, func() bool { return f.set.wanted() == 1 }, shortageTest, time.Millisecond, "one batch to try again")
 
 	back()
 	done, err = f.process("a\nb\n")
@@ -93,7 +93,7 @@ func TestD42_ItemsAreGivenBackWithTheReason(t *testing.T) {
 
 func TestD42_AShortSlotTakesNoBatchUntilItsNextTry(t *testing.T) {
 	t.Parallel()
-	r := newRoster("w", Options{Slots: 2, Concurrency: 1}.withDefaults(), func(slotEvent) {})
+	r := newSlotSet("w", Options{Slots: 2, Concurrency: 1}.withDefaults(), func(slotEvent) {})
 	r.patience = patience{first: time.Hour, most: time.Hour, limit: time.Hour, missing: time.Hour}
 	require.Equal(t, 2, r.wanted())
 	_, stay := r.slots[0].unbegun(syscall.EAGAIN)
@@ -112,17 +112,17 @@ func TestD42_AWorkerThatCannotBeginAnythingForLongEnds(t *testing.T) {
 	f.options.Slots = 2
 	path := f.script("cat")
 	f.serve(Exec(path))
-	f.roster.patience = quick(0, 0)
+	f.set.patience = quick(0, 0)
 	gone(t, path)
-	for range f.roster.slots {
+	for range f.set.slots {
 		done, err := f.process("a\n")
 		require.NoError(t, err)
 		require.EqualValues(t, 1, done.Rest.Count)
 	}
-	<-f.roster.gone
-	require.ErrorContains(t, f.roster.why, "no slot is left: slot ")
-	require.ErrorContains(t, f.roster.why, "because nothing could be begun in it for 0s: starting "+path)
-	require.Zero(t, f.roster.wanted())
+	<-f.set.gone
+	require.ErrorContains(t, f.set.why, "no slot is left: slot ")
+	require.ErrorContains(t, f.set.why, "because nothing could be begun in it for 0s: starting "+path)
+	require.Zero(t, f.set.wanted())
 }
 
 func TestD42_HowLongAShortageIsBorne(t *testing.T) {
@@ -141,7 +141,7 @@ func TestD42_AProgramThatIsAbsentForAWhileIsNoRestart(t *testing.T) {
 	f.options.Slots, f.options.Restarts, f.options.CallItems = 1, 1, 1
 	f.serve(f.answers(""))
 	path := filepath.Join(f.dir, "script")
-	f.roster.patience = quick(shortageTest, shortageTest)
+	f.set.patience = quick(shortageTest, shortageTest)
 	back := gone(t, path)
 	f.running(0).child.Kill()
 	f.short()
@@ -159,7 +159,7 @@ func TestD42_AProgramThatIsAbsentForAWhileIsNoRestart(t *testing.T) {
 
 // tries are those in a row of the first slot.
 func (f *fixture) tries() int {
-	s := f.roster.slots[0]
+	s := f.set.slots[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.short.tries

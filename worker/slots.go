@@ -19,10 +19,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// roster is a worker's slots. It assigns places in them to the executions of batches: a slot has as
+// slotSet is a worker's slots. It assigns places in them to the executions of batches: a slot has as
 // many places as it may run calls at once. It is safe for concurrent use.
 //
-// A slot has a number, which outlives its processes; the roster (slots.go) takes each batch into the slot that has the
+// A slot has a number, which outlives its processes; the set (slots.go) takes each batch into the slot that has the
 // least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
 // if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
 // with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
@@ -38,7 +38,7 @@ import (
 // end and then ends the calls in hand. The goroutine that makes a call writes it and, if calls are quick, reads its
 // answer, too (decision 010); the reader of frames never waits for a program that does not read. Results are kept as
 // they come, so a crash costs only items without a result.
-type roster struct {
+type slotSet struct {
 	worker  string
 	fixed   int           // calls that a slot makes at once, unless there is a tuner
 	tuner   *tuning.Tuner // nil: there is none
@@ -56,8 +56,8 @@ type roster struct {
 	why      error         // why that was; set before gone is closed
 }
 
-func newRoster(worker string, o Options, observe func(slotEvent)) *roster {
-	r := &roster{
+func newSlotSet(worker string, o Options, observe func(slotEvent)) *slotSet {
+	r := &slotSet{
 		worker: worker, fixed: o.Concurrency, observe: observe, patience: usualPatience,
 		changed: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -66,17 +66,17 @@ func newRoster(worker string, o Options, observe func(slotEvent)) *roster {
 	}
 	r.permits = permits.New(o.Slots*r.most(), r.wanted)
 	for i := range o.Slots {
-		r.slots = append(r.slots, &slot{roster: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), tenants: map[*tenant]struct{}{}})
+		r.slots = append(r.slots, &slot{set: r, number: i, restarts: o.Restarts, changed: make(chan struct{}), executions: map[*execution]struct{}{}})
 	}
 	return r
 }
 
 // Take waits for a place.
-func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
 	for {
 		t, changed := r.admit(o)
 		if t != nil {
-			return t.seated(ctx)
+			return t.awaitPlace(ctx)
 		}
 		select {
 		case <-changed:
@@ -88,9 +88,9 @@ func (r *roster) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error)
 	}
 }
 
-// admit takes the batch into the slot with the least load. It returns no tenant if the batch has to wait for any slot
+// admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait for any slot
 // to have a place.
-func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
+func (r *slotSet) admit(o calls.Occupant) (*execution, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -112,7 +112,7 @@ func (r *roster) admit(o calls.Occupant) (*tenant, <-chan struct{}) {
 }
 
 // wanted is how many more batches the slots can use.
-func (r *roster) wanted() int {
+func (r *slotSet) wanted() int {
 	n := 0
 	for _, s := range r.slots {
 		n += s.wanted()
@@ -121,7 +121,7 @@ func (r *roster) wanted() int {
 }
 
 // wake wakes those who wait for a place.
-func (r *roster) wake() {
+func (r *slotSet) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.changed)
@@ -129,7 +129,7 @@ func (r *roster) wake() {
 }
 
 // lost notes that a slot is out. If several slots go out at once, each of them may find that no slot is left: the first one counts.
-func (r *roster) lost(why error) {
+func (r *slotSet) lost(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why != nil {
@@ -146,7 +146,7 @@ func (r *roster) lost(why error) {
 
 // slot is one of a worker's positions for running calls.
 type slot struct {
-	roster   *roster
+	set      *slotSet
 	number   int
 	restarts int // that it may have in a row
 
@@ -159,11 +159,11 @@ type slot struct {
 	hall        company.Hall // of the calls that its program has in hand
 	short       shortage     // why nothing can be begun in it
 	out         error        // why the slot runs no calls any more
-	tenants     map[*tenant]struct{}
-	busy        int       // places that they have
-	leaving     int       // those of them that will be given up because they are too many
-	queue       []*tenant // wait for their first place
-	waiters     []*waiter // for further places
+	executions  map[*execution]struct{}
+	busy        int          // places that they have
+	leaving     int          // those of them that will be given up because they are too many
+	queue       []*execution // wait for their first place
+	waiters     []*waiter    // for further places
 
 	held atomic.Int64 // bytes of outcomes that are held back
 }
@@ -191,13 +191,13 @@ func (l load) less(o load) bool {
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := s.roster.concurrency()
+	most := s.set.concurrency()
 	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil, short: s.short.why != nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
 // left is how many items of the slot's batches no call has been begun for. The lock is held.
 func (s *slot) left() (items int64) {
-	for t := range s.tenants {
+	for t := range s.executions {
 		items += t.left.Load()
 	}
 	return items
@@ -207,11 +207,11 @@ func (s *slot) left() (items int64) {
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := s.roster.concurrency()
+	most := s.set.concurrency()
 	switch left := s.left(); {
 	case s.out != nil:
 		return 0
-	case s.short.lasts(s.roster.patience):
+	case s.short.lasts(s.set.patience):
 		return s.toTry()
 	case most == 1:
 		return max(0, 1-s.busy)
@@ -225,17 +225,17 @@ func (s *slot) wanted() int {
 // toTry is how many batches a slot should take in which nothing could be begun: one, when it is time to try again. The lock is
 // held.
 func (s *slot) toTry() int {
-	if time.Now().Before(s.short.until) || len(s.tenants) > 0 || s.roster.programs {
+	if time.Now().Before(s.short.until) || len(s.executions) > 0 || s.set.programs {
 		return 0
 	}
 	return 1
 }
 
 // describe returns the slot and its incarnation.
-func (s *slot) describe() wire.Place {
+func (s *slot) describe() wire.SlotRef {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := wire.Place{Worker: s.roster.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Process: procs.Own(), Concurrency: s.roster.concurrency()}
+	at := wire.SlotRef{Worker: s.set.worker, Slot: s.number, Incarnation: s.incarnation, PID: ownPID, Process: procs.Own(), Concurrency: s.set.concurrency()}
 	if s.program != nil {
 		at.PID = s.program.pid()
 	}
@@ -255,7 +255,7 @@ func (s *slot) change(fn func()) {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	s.roster.wake()
+	s.set.wake()
 }
 
 // ready waits until the slot's program may be called. While a call of a group is under way, only calls of that group are made.
@@ -272,7 +272,7 @@ func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err er
 	for {
 		s.mu.Lock()
 		p, out, changed, rest := s.program, s.out, s.changed, time.Until(s.resting)
-		short, lasts := s.short.why, s.short.lasts(s.roster.patience)
+		short, lasts := s.short.why, s.short.lasts(s.set.patience)
 		if p != nil && p.over() {
 			p = nil // the slot is about to notice it
 		}
@@ -334,11 +334,11 @@ func (s *slot) accuse(all []*pending) {
 // start starts the programs of all slots and waits until each is ready: all, or none and an error
 // that names the slot (W3, W4).
 func (h *host) start(ctx context.Context) error {
-	began := make([]*program, len(h.roster.slots))
+	began := make([]*program, len(h.set.slots))
 	failed := make(chan error, len(began))
 	ctx, cancel := context.WithTimeout(ctx, h.options.Ready)
 	defer cancel()
-	for i, s := range h.roster.slots {
+	for i, s := range h.set.slots {
 		h.slots.Go(func() {
 			var err error
 			if defect := trap.Run("starting a program", func() { began[i], err = h.launchFirst(ctx, s) }); defect != nil {
@@ -361,7 +361,7 @@ func (h *host) start(ctx context.Context) error {
 		h.endAll(began)
 		return fmt.Errorf("starting %s: %w", strings.Join(h.argv, " "), first)
 	}
-	for i, s := range h.roster.slots {
+	for i, s := range h.set.slots {
 		s.change(func() { s.program = began[i] })
 		h.slots.Go(func() { h.run("keeping a program running", func() { h.keep(s, began[i]) }, nil) })
 	}

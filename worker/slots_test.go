@@ -16,7 +16,7 @@ func TestRoster_OutOnce(t *testing.T) {
 	f := setup(t)
 	o := Options{Slots: 1, Concurrency: 2, NoRestarts: true}.withDefaults()
 	f.metrics = newMetrics("worker-1", "pool", o.Logger)
-	r := newRoster("worker-1", o, f.note)
+	r := newSlotSet("worker-1", o, f.note)
 	var places []calls.Place
 	for range 2 {
 		p, err := r.Take(t.Context(), calls.Occupant{Job: "nightly"})
@@ -36,9 +36,9 @@ func TestRoster_OutOnce(t *testing.T) {
 // error of one of them.
 func TestRoster_LastSlotsGoOutTogether(t *testing.T) {
 	t.Parallel()
-	var r *roster
+	var r *slotSet
 	o := Options{Slots: 2, NoRestarts: true}.withDefaults()
-	r = newRoster("worker-1", o, func(e slotEvent) {
+	r = newSlotSet("worker-1", o, func(e slotEvent) {
 		if e.Slot == 0 { // between its going out and the look at the others
 			r.slots[1].replaced(errExited, false)
 		}
@@ -69,7 +69,7 @@ func TestServe_NobodyVouchesForACondemnedProgram(t *testing.T) {
 	f.options.Slots, f.options.Concurrency = 1, 3
 	f.serve(f.program("yes"))
 	p := f.running(0)
-	at := &place{slot: p.slot}
+	at := &callPlace{slot: p.slot}
 	doubts := make([]int, 2)
 	begin := func(i int) {
 		c := &pending{items: 1, doubt: func() { doubts[i]++ }}

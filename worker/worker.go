@@ -59,7 +59,7 @@ type Worker struct {
 	access  *store.Access
 	acts    *activities.Activities
 	service service // of the handler; may be nil
-	roster  *roster
+	set     *slotSet
 	watch   *watchdog.Watchdog
 	metrics *metrics
 	link    *link
@@ -101,18 +101,18 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 	metrics := newMetrics(workerName(o), pool, o.Logger)
 	name, log := metrics.worker, metrics.log
 	watchdog := watchdog.New(watchdog.Options{MaxScope: frames.MaxScope, MaxTimers: frames.MaxTimers, OnEvent: metrics.timerEvent})
-	roster := newRoster(name, o, logEvents(log, metrics.slotEvent))
-	w := &Worker{pool: pool, options: o, client: c, roster: roster, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
+	set := newSlotSet(name, o, logEvents(log, metrics.slotEvent))
+	w := &Worker{pool: pool, options: o, client: c, set: set, watch: watchdog, metrics: metrics, stopsLimit: stopsLimit, fatal: make(chan error, 1), ready: make(chan struct{})}
 	temporal := c.Temporal()
 	stops := &lookup.StopFinder{Client: temporal, Converter: c.DataConverter()}
 	handler, service, err := h.open(dependencies{
-		options: o, worker: name, log: log, roster: roster, info: o.slotInfo(name), watchdog: watchdog, observe: roster.observe, measure: metrics.measure,
+		options: o, worker: name, log: log, set: set, info: o.slotInfo(name), watchdog: watchdog, observe: set.observe, measure: metrics.measure,
 		requestStop: stopper(c), defect: func(err error) { w.defect(log, err) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	handler, observer := o.sampled(handler, roster.observed(metrics))
+	handler, observer := o.sampled(handler, set.observed(metrics))
 	w.access, w.service = o.access(h), service
 	w.link = &link{log: log, ask: func(ctx context.Context) error {
 		_, err := temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
@@ -120,14 +120,14 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 	}}
 	metrics.link = w.link
 	w.acts = activities.New(activities.Options{
-		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: roster, Watchdog: watchdog, Observer: observer,
-		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivityPlace, error) {
+		Access: w.access, Handler: handler, Stdin: o.Stdin, Drain: o.Drain, Joiner: o.joiner(w.access), Slots: set, Watchdog: watchdog, Observer: observer,
+		Takers: func(ctx context.Context, id, run string, activities []string) ([]wire.ActivitySlot, error) {
 			return lookup.Takers(ctx, temporal, id, run, activities)
 		},
-		Places: func(ctx context.Context, id, run string) ([]wire.ActivityPlace, error) {
+		Places: func(ctx context.Context, id, run string) ([]wire.ActivitySlot, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: roster.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Hooks: o.hooks(name), Worker: name, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
 		Pollers: c.Pollers,
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			value, err := temporal.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
@@ -142,7 +142,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		},
 	})
 	_, programs := service.(*host)
-	if err := errors.Join(metrics.open(o, roster, watchdog, programs), w.build(temporal, roster.permits)); err != nil {
+	if err := errors.Join(metrics.open(o, set, watchdog, programs), w.build(temporal, set.permits)); err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	if !w.options.NoWorkflows {
 		coordinator := sdkworker.New(c, wire.WorkflowQueue, w.sdkOptions(sdkworker.Options{
 			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
-			Identity:                     wire.CoordinatorIdentity(w.roster.worker, w.pool),
+			Identity:                     wire.CoordinatorIdentity(w.set.worker, w.pool),
 			StickyScheduleToStartTimeout: sticky,
 		}))
 		entry.Workflows{
@@ -209,7 +209,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.roster.worker, procs.Own()),
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
@@ -278,7 +278,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			<-watched
 		}()
 	}
-	w.roster.permits.Shut()
+	w.set.permits.Shut()
 	for i, sdk := range w.workers {
 		if err := sdk.Start(); err != nil {
 			w.stop(w.workers[:i])
@@ -289,7 +289,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.awaitStops(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	w.roster.permits.Open()
+	w.set.permits.Open()
 	w.metrics.state.Store(stateServing)
 	close(w.ready)
 	defer w.metrics.state.Store(stateDraining)
@@ -298,8 +298,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		return nil
 	case err := <-w.fatal:
 		return fmt.Errorf("serving pool %s: %w", w.pool, err)
-	case <-w.roster.gone:
-		return fmt.Errorf("serving pool %s: %w", w.pool, w.roster.why)
+	case <-w.set.gone:
+		return fmt.Errorf("serving pool %s: %w", w.pool, w.set.why)
 	}
 }
 
@@ -312,7 +312,7 @@ type dependencies struct {
 	json        JSON // of the Go functions
 	worker      string
 	log         *slog.Logger
-	roster      *roster
+	set         *slotSet
 	info        func(slot, incarnation int) SlotInfo
 	watchdog    *watchdog.Watchdog
 	requestStop func(ctx context.Context, job string, stop job.Stop) error

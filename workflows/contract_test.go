@@ -57,8 +57,8 @@ func contractRoots() []reflect.Type {
 	}
 	add( // signals
 		job.Stop{}, wire.StopNotice{}, job.Milestone{}, wire.CameBack{},
-		wire.FromLeg[wire.Counts]{}, wire.FromLeg[wire.PoolNews]{}, wire.FromLeg[wire.PlacesBack]{},
-		wire.FromLeg[wire.SlowDownRequest]{}, wire.FromLeg[job.Error]{}, wire.Counts{}, wire.PoolNews{}, wire.PlacesBack{}, wire.SlowDownRequest{}, wire.LegLimits{}, wire.ReportThresholds{},
+		wire.FromLeg[wire.Counts]{}, wire.FromLeg[wire.PoolReport]{}, wire.FromLeg[wire.PlacesBack]{},
+		wire.FromLeg[wire.SlowDownRequest]{}, wire.FromLeg[job.Error]{}, wire.Counts{}, wire.PoolReport{}, wire.PlacesBack{}, wire.SlowDownRequest{}, wire.LegLimits{}, wire.ReportThresholds{},
 		wire.FeedOpening{}, wire.KeptResult{}, wire.Salvaged{}, wire.SealedNotice{}, wire.FreedNotice{}, wire.StalledNotice{}, wire.FeedResize{}, wire.Opening{}, wire.Freed{},
 	)
 	add( // updates, their refusals, and queries
@@ -66,7 +66,7 @@ func contractRoots() []reflect.Type {
 		job.FeedState{}, wire.ItemState{}, wire.Answer{}, job.Report{}, job.Progress{}, wire.Heard{}, wire.Answered{}, job.Counted{},
 	)
 	add( // heartbeats, memos, results of queries to workers
-		wire.Hint{}, wire.Place{}, wire.ActivityPlace{}, wire.HeldTimer{}, wire.StartInput{},
+		wire.Hint{}, wire.SlotRef{}, wire.ActivitySlot{}, wire.HeldTimer{}, wire.StartInput{},
 	)
 	add( // objects of the store
 		wire.Head{}, wire.Entry{}, wire.Done{}, wire.ErrorLine{}, wire.Merged{}, wire.SourceTable{}, wire.Bundle{}, job.Failure{},

@@ -62,9 +62,9 @@ func runHooked(t *testing.T, s *server, name string) (*theJob, job.Report) {
 }
 
 // hold takes a batch like a worker of that name that then takes notice of nothing any more.
-func (j *theJob) hold(name string, at wire.Place) {
+func (j *theJob) hold(name string, at wire.SlotRef) {
 	j.t.Helper()
-	j.holdWith(name, func(wire.ProcessInput) wire.Hint { return wire.Hint{Place: at} })
+	j.holdWith(name, func(wire.ProcessInput) wire.Hint { return wire.Hint{SlotRef: at} })
 }
 
 // holdWith takes a batch like a worker of that name whose only heartbeat says what hint returns.
@@ -99,7 +99,7 @@ func runLeftovers(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j.spec.Grace, j.spec.Expiry = job.None, 30*time.Second // longer than TERM and KILL may take
 	release := j.halfWay(201)
 	defer release()
-	j.hold("mill-4711", wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712})
+	j.hold("mill-4711", wire.SlotRef{Worker: "mill-4711", Slot: 2, PID: 4712})
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	report, err := j.wait()
 	require.NoError(t, err)

@@ -123,7 +123,7 @@ var bounds = []struct {
 		wire.Answer.Flying job.Progress.Flying wire.LocateInput.Processes wire.LocateInput.Silent
 		wire.LocateResult.Ended`},
 	{list, 2 * wire.PageBatches, "wire.LocateResult.Places"}, // of those that run, and of those that have expired
-	{list, wire.MaxNews, "wire.Hint.News"},
+	{list, wire.MaxProgress, "wire.Hint.Progress"},
 	{list, wire.MaxHinted, "wire.Hint.Timers"},
 	{list, wire.MaxCuts, "wire.Parcel.Cuts wire.ProcessResult.Cuts"},
 	{list, calls.MaxTrials, `
@@ -232,7 +232,7 @@ func jobRows(l *fullest) []row {
 		{"stop of a leg", full(wire.StopNotice{}, ""), mostSent}, // also its memo
 		{"failure of a leg", wire.FromLeg[any]{Value: full(job.Error{}, "")}, mostSent},
 		{"counts of a leg", full(wire.FromLeg[wire.Counts]{}, ""), mostSent},
-		{"news of the pool", full(wire.FromLeg[wire.PoolNews]{}, ""), mostSent},
+		{"news of the pool", full(wire.FromLeg[wire.PoolReport]{}, ""), mostSent},
 		{"slow-down", full(wire.FromLeg[wire.SlowDownRequest]{}, ""), mostSent},
 		{"places of a leg", full(wire.FromLeg[wire.PlacesBack]{}, ""), mostSent},
 		{"limits of a leg", full(wire.LegLimits{}, ""), mostSent},

@@ -437,7 +437,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	l.holdWith("mill-4711", func(in wire.ProcessInput) wire.Hint {
 		at = in.Clock.LoopSlot
 		at.Next, at.Stats.OK, at.Doubt = at.Next+50, at.Stats.OK+50, at.Next+50+7
-		return wire.Hint{Place: wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
+		return wire.Hint{SlotRef: wire.SlotRef{Worker: "mill-4711", Slot: 2, PID: 4712}, Clock: &at}
 	})
 	require.NoError(t, l.run.Stop(t.Context(), job.Stop{Reason: "enough"}))
 	stopped, err := l.wait()

@@ -166,7 +166,7 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		every    time.Duration
-		place    *wire.ActivityPlace // nil: nobody knows
+		place    *wire.ActivitySlot // nil: nobody knows
 		next     int64
 		doubt    int64
 		repeated int64
@@ -174,15 +174,15 @@ func TestLoopLeg_Stragglers(t *testing.T) {
 	}{
 		"known": {
 			every: time.Second, next: 40, doubt: 44, repeated: 3,
-			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &job.LoopSlot{
+			place: &wire.ActivitySlot{SlotRef: wire.SlotRef{Worker: "mill-1"}, Clock: &job.LoopSlot{
 				Next: 40, Doubt: 44, Unsure: 2, Stats: job.LoopStats{OK: 30, Repeated: 1},
 			}},
 		},
 		"known, nothing done": {
 			every: time.Second, next: 10, doubt: 14,
-			place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}, Clock: &job.LoopSlot{Next: 10, Doubt: 14}},
+			place: &wire.ActivitySlot{SlotRef: wire.SlotRef{Worker: "mill-1"}, Clock: &job.LoopSlot{Next: 10, Doubt: 14}},
 		},
-		"without a heartbeat": {every: time.Second, place: &wire.ActivityPlace{Place: wire.Place{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
+		"without a heartbeat": {every: time.Second, place: &wire.ActivitySlot{SlotRef: wire.SlotRef{Worker: "mill-1"}}, next: 10, doubt: 10 + 81, unknown: true},
 		"nobody knows":        {every: time.Minute, next: 10, doubt: 10 + 2, unknown: true},
 		"back to back":        {next: 10, doubt: 11, unknown: true},
 	} {

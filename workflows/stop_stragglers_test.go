@@ -200,8 +200,8 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 				w := setup(t, 300)
 				w.spec.Window, w.spec.Cleanup = 3, []string{"tidy"}
 				frozen := int64(10 + leg*200)
-				place := wire.Place{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
-				expired := temporal.NewHeartbeatTimeoutError(wire.Hint{Place: place})
+				place := wire.SlotRef{Worker: "mill-4711", Slot: 2, PID: 4712, Process: "table:4711:1"}
+				expired := temporal.NewHeartbeatTimeoutError(wire.Hint{SlotRef: place})
 				if !c.heard { // the server knows who took it, and no more
 					place.Slot, place.PID = 0, 0
 					w.taker, expired = &place, temporal.NewHeartbeatTimeoutError()

@@ -59,7 +59,7 @@ type world struct {
 	// failures is what WriteFailures fails with.
 	failures func(in wire.FailuresInput) error
 	locate   func(in wire.LocateInput) error
-	taker    *wire.Place               // of executions that expired without a heartbeat; nil: not known
+	taker    *wire.SlotRef             // of executions that expired without a heartbeat; nil: not known
 	ended    func(process string) bool // which workers' processes are known to have ended; nil: none
 	// planner, if it is set, completes the result of the first page.
 	planner func(r *wire.PlanResult)
@@ -546,15 +546,15 @@ func (w *world) doLocate(_ context.Context, in wire.LocateInput) (wire.LocateRes
 	var result wire.LocateResult
 	for _, x := range w.all {
 		if x.workflow == in.Workflow && !x.ended {
-			result.Places = append(result.Places, wire.ActivityPlace{
-				Activity: x.options.ActivityID, Place: wire.Place{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
+			result.Places = append(result.Places, wire.ActivitySlot{
+				Activity: x.options.ActivityID, SlotRef: wire.SlotRef{Worker: fmt.Sprintf("host-%d", x.number), Slot: 1, PID: 1000 + x.number},
 			})
 		}
 	}
 	processes := in.Processes
 	for _, silent := range in.Silent {
 		if w.taker != nil {
-			result.Places = append(result.Places, wire.ActivityPlace{Activity: silent, Place: *w.taker})
+			result.Places = append(result.Places, wire.ActivitySlot{Activity: silent, SlotRef: *w.taker})
 			processes = append(processes, w.taker.Process)
 		}
 	}

@@ -174,7 +174,7 @@ func stackOf(name []byte) string {
 
 // LeftCall is a call of user's code in this process that has ignored its cancelled context and was left behind. Nothing can end it.
 type LeftCall struct {
-	Place wire.Place // where it was made
+	Place wire.SlotRef // where it was made
 
 	returned *atomic.Bool
 }

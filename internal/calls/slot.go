@@ -21,7 +21,7 @@ type Slots interface {
 // time. It is safe for concurrent use.
 type Slot interface {
 	// Describe returns the slot's description, for reports.
-	Describe() wire.Place
+	Describe() wire.SlotRef
 	// Timers returns the timers that the slot's process holds, the earliest deadline first.
 	Timers() []watchdog.Held
 	// Place returns the next place: the first one at once, each further one when the slot can make one call more
@@ -45,7 +45,7 @@ type Slot interface {
 // Place is where one goroutine makes calls of an execution, one after the other.
 type Place interface {
 	// Describe returns the slot's description, for reports.
-	Describe() wire.Place
+	Describe() wire.SlotRef
 	// Replace reports that the call in hand was abandoned: what runs it is replaced. It returns false if
 	// this has happened too often in a row: the slot is then out. A free replacement does not count,
 	// because the call had to end for a reason that is not its own, such as a stop.
@@ -80,7 +80,7 @@ type ownSlot struct {
 	held   atomic.Int64
 }
 
-func (*ownSlot) Describe() wire.Place           { return wire.Place{} }
+func (*ownSlot) Describe() wire.SlotRef         { return wire.SlotRef{} }
 func (*ownSlot) Timers() []watchdog.Held        { return nil }
 func (*ownSlot) Left(int64)                     {}
 func (*ownSlot) Crowded() bool                  { return false }
@@ -108,9 +108,9 @@ type AnyPlace struct {
 	left sync.Once
 }
 
-func (*AnyPlace) Describe() wire.Place { return wire.Place{} }
-func (*AnyPlace) Replace(bool) bool    { return true }
-func (*AnyPlace) Answered()            {}
+func (*AnyPlace) Describe() wire.SlotRef { return wire.SlotRef{} }
+func (*AnyPlace) Replace(bool) bool      { return true }
+func (*AnyPlace) Answered()              {}
 
 func (p *AnyPlace) Leave() {
 	p.left.Do(func() {

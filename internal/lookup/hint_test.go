@@ -12,5 +12,5 @@ import (
 func TestLastHint_WithoutAHeartbeat(t *testing.T) {
 	t.Parallel()
 	hint, _ := LastHint(&workflow.PendingActivityInfo{LastWorkerIdentity: wire.WorkerIdentity("mill-4711", "table:4711:1")}, nil)
-	require.Equal(t, wire.Place{Worker: "mill-4711", PID: 4711, Process: "table:4711:1"}, hint.Place)
+	require.Equal(t, wire.SlotRef{Worker: "mill-4711", PID: 4711, Process: "table:4711:1"}, hint.SlotRef)
 }

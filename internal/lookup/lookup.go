@@ -21,26 +21,26 @@ import (
 
 // Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say. The converter is
 // that of the client.
-func Places(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) ([]wire.ActivityPlace, error) {
+func Places(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) ([]wire.ActivitySlot, error) {
 	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
 	if err != nil {
 		return nil, fmt.Errorf("asking for %s: %w", workflowID, err)
 	}
-	var found []wire.ActivityPlace
+	var found []wire.ActivitySlot
 	for _, a := range desc.GetPendingActivities() {
 		if a.GetActivityType().GetName() != string(wire.ActivityProcess) || a.GetState() == enums.PENDING_ACTIVITY_STATE_SCHEDULED {
 			continue
 		}
 		hint, _ := LastHint(a, conv)
-		found = append(found, wire.ActivityPlace{Activity: a.GetActivityId(), Place: hint.Place, Clock: hint.Clock})
+		found = append(found, wire.ActivitySlot{Activity: a.GetActivityId(), SlotRef: hint.SlotRef, Clock: hint.Clock})
 	}
 	return found, nil
 }
 
 // Takers returns which workers took executions of a workflow, by its history, which has that of those that have ended.
-func Takers(ctx context.Context, c client.Client, workflowID, runID string, activities []string) ([]wire.ActivityPlace, error) {
+func Takers(ctx context.Context, c client.Client, workflowID, runID string, activities []string) ([]wire.ActivitySlot, error) {
 	scheduled := map[int64]string{} // activities by the events that have scheduled them
-	var found []wire.ActivityPlace
+	var found []wire.ActivitySlot
 	for events := c.GetWorkflowHistory(ctx, workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		e, err := events.Next()
 		if err != nil {
@@ -52,7 +52,7 @@ func Takers(ctx context.Context, c client.Client, workflowID, runID string, acti
 		started := e.GetActivityTaskStartedEventAttributes()
 		if id := scheduled[started.GetScheduledEventId()]; id != "" {
 			worker, process := wire.WorkerOf(started.GetIdentity())
-			found = append(found, wire.ActivityPlace{Activity: id, Place: wire.Place{Worker: worker, Process: process, PID: workerPID(worker)}})
+			found = append(found, wire.ActivitySlot{Activity: id, SlotRef: wire.SlotRef{Worker: worker, Process: process, PID: workerPID(worker)}})
 		}
 	}
 	return found, nil

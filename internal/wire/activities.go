@@ -76,7 +76,7 @@ type LocateInput struct {
 
 // LocateResult says where they run.
 type LocateResult struct {
-	Places []ActivityPlace `json:"places,omitempty"`
+	Places []ActivitySlot `json:"places,omitempty"`
 	// Ended are those of the processes, and of the places', that are known to have ended: what they had started ends with them.
 	Ended []string `json:"ended,omitempty"`
 }
@@ -275,7 +275,7 @@ type CallLimits struct {
 }
 
 // Place says where a batch runs.
-type Place struct {
+type SlotRef struct {
 	Worker      string `json:"worker,omitempty"`
 	Slot        int    `json:"slot"`
 	PID         int    `json:"pid,omitempty"`         // of the slot's process, or of the worker
@@ -289,17 +289,17 @@ type Hint struct {
 	First int64  `json:"first"` // ordinal of the first item in hand
 	Count int64  `json:"count"`
 	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
-	Place
+	SlotRef
 	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
 	Timers []HeldTimer `json:"timers,omitempty"`
 	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
 	Clock *job.LoopSlot `json:"clock,omitempty"`
 	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most MaxNews.
-	News []Answered `json:"news,omitempty"`
+	Progress []Answered `json:"progress,omitempty"`
 }
 
 // MaxNews is the most batches in a Hint's News.
-const MaxNews = 64
+const MaxProgress = 64
 
 // Answered is how much of a batch that runs has been answered. If the execution is lost it is done again.
 type Answered struct {
@@ -326,8 +326,8 @@ type CameBack struct {
 }
 
 // ActivityPlace says where an activity runs.
-type ActivityPlace struct {
+type ActivitySlot struct {
 	Activity string `json:"activity"` // its ID
-	Place
+	SlotRef
 	Clock *job.LoopSlot `json:"clock,omitempty"` // as in its last Hint
 }

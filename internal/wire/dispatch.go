@@ -19,10 +19,10 @@ type LegState struct {
 	Limits LegLimits `json:"limits,omitzero"`
 	// SlowDowns is how many requests to slow down the job has heard of from this leg.
 	SlowDowns int `json:"slow_downs,omitempty"`
-	// Known is how many calls the workers that the job knows of make at once, News how often it has heard of others
+	// Known is how many calls the workers that the job knows of make at once, Reports how often it has heard of others
 	// from this leg.
-	Known int64 `json:"known,omitempty"`
-	News  int   `json:"news,omitempty"`
+	Known   int64 `json:"known,omitempty"`
+	Reports int   `json:"reports,omitempty"`
 	// SpeedAwaited: the job waits for what the first batches show of the handler's speed.
 	SpeedAwaited bool `json:"speed_awaited,omitempty"`
 }
@@ -93,7 +93,7 @@ func (c *Counts) Add(o Counts) {
 }
 
 // PoolNews is what a leg reports of its pool: the argument of SignalPool.
-type PoolNews struct {
+type PoolReport struct {
 	Workers []PoolWorker `json:"workers,omitempty"`
 	// Since is from when on slots have waited for batches; zero: they have not.
 	Since time.Time `json:"since,omitzero"`

@@ -90,7 +90,7 @@ func (c *Coordinator) conclude() (job.Report, error) {
 	c.listFailures()
 	c.cleanUp()
 	if r.State != job.Completed {
-		c.work.Amend(r)
+		c.work.CompleteReport(r)
 	}
 	ended := workflow.Now(c.Ctx)
 	r.Ended = &ended
@@ -130,7 +130,7 @@ func (c *Coordinator) listFailures() {
 		return
 	}
 	ctx := execute.FailuresOptions(c.Ctx, c.Spec())
-	location, err := c.traits.ListFailures(ctx, c.terms())
+	location, err := c.traits.ListFailures(ctx, c.snapshot())
 	switch {
 	case err != nil:
 		workflow.GetLogger(c.Ctx).Error("writing the errors file", "error", err)
@@ -186,7 +186,7 @@ func (c *Coordinator) Finish() {
 		}
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) { c.limitFinish(ctx, cancel) })
-	err := c.work.Finish(ctx, c.terms(), &c.State.Report)
+	err := c.work.Finish(ctx, c.snapshot(), &c.State.Report)
 	c.finishing = false
 	c.WakeUp()
 	switch {

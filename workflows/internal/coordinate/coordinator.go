@@ -96,7 +96,7 @@ func (c *Coordinator) Setup() error {
 		c.ReceiveAll()
 		c.WakeUp()
 	})
-	traits, err := c.work.Attach(c)
+	traits, err := c.work.Begin(c)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *Coordinator) Ending() bool { return c.notice != nil || c.concluded }
 // Spec is the job's, with the settings in force.
 func (c *Coordinator) Spec() job.Spec { return c.In.Spec }
 
-func (c *Coordinator) terms() Snapshot {
+func (c *Coordinator) snapshot() Snapshot {
 	return Snapshot{
 		Ref: c.State.Ref, Spec: c.Spec(), Resume: c.In.Resume, Heads: c.State.Heads,
 		Planned: c.State.Report.Planned, Portions: c.State.Portions, Sizing: c.sizing(),
@@ -170,7 +170,7 @@ func (c *Coordinator) ReceiveAll() {
 	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalFail, func(failure job.Error) { c.Fail(&failure) })
 	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalSlow, c.SlowDown)
 	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalCounts, c.receiveCounts)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalPool, c.Hear)
+	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalPool, c.NotePool)
 	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalPlaces, c.TakeBack)
 	c.traits.Receive()
 	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalKept, func(kept wire.KeptResult) {
@@ -191,7 +191,7 @@ func (c *Coordinator) report() job.Report {
 		l.AddTo(&r)
 	}
 	if r.State != job.Completed {
-		c.work.Amend(&r)
+		c.work.CompleteReport(&r)
 	}
 	return r
 }

@@ -36,7 +36,7 @@ func (c *Coordinator) startPlan() {
 	if p.running || p.found != nil || c.State.Report.PlanDone || c.Ending() || c.Renew || !c.speedKnown() {
 		return
 	}
-	t := c.terms()
+	t := c.snapshot()
 	ctx, cancel := workflow.WithCancel(c.Ctx)
 	p.running, p.cancel = true, cancel
 	// In its own coroutine, because an orphan is executed again.

@@ -82,7 +82,7 @@ func (c *Coordinator) resize() {
 }
 
 // Hear takes what a leg reports of the pool.
-func (c *Coordinator) Hear(n wire.PoolNews) {
+func (c *Coordinator) NotePool(n wire.PoolReport) {
 	pool.Of(&c.State.Pool).Hear(n.Workers...)
 	if !n.Since.IsZero() && c.Spec().Window == 0 {
 		pool.Of(&c.State.Pool).Waited(n.Since)

@@ -14,9 +14,9 @@ import (
 // results. Everything else is the coordinator's. A work belongs to one run of a job, and is used by its
 // workflow only.
 type Work interface {
-	// Attach has the work deal with the updates and signals that only its kind of job has, and returns what else is special to that. It is
+	// Begin has the work deal with the updates and signals that only its kind of job has, and returns what else is special to that. It is
 	// called once, before all others.
-	Attach(c *Coordinator) (Traits, error)
+	Begin(c *Coordinator) (Traits, error)
 	// NeedsSpeed reports whether the next assignment is cut by the handler's speed, so that it is worth
 	// waiting for the first batches to show it.
 	NeedsSpeed(spec job.Spec) bool
@@ -36,8 +36,8 @@ type Work interface {
 	// Finish publishes what the manifests account for, and completes the report with it. It blocks, can be
 	// cancelled, and can be repeated in a later run. ctx has the options of an activity.
 	Finish(ctx workflow.Context, t Snapshot, r *job.Report) error
-	// Amend completes the report of a job that has not completed.
-	Amend(r *job.Report)
+	// CompleteReport completes the report of a job that has not completed.
+	CompleteReport(r *job.Report)
 }
 
 // Traits are what only some kinds of jobs have. The zero value has nothing of it. No function blocks, but for listFailures.

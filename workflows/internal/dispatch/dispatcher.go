@@ -61,7 +61,7 @@ func New(ctx workflow.Context, c Config) *Dispatcher {
 		window:   window{places: c.State.Window, last: c.State.Last},
 		rate:     rateControl{limits: c.State.Limits, requests: c.State.SlowDowns, began: workflow.Now(ctx)},
 		report:   reporting{reported: c.Sofar.Totals.Failed},
-		learning: learning{known: c.State.Known, news: c.State.News, speedAwaited: c.State.SpeedAwaited},
+		learning: learning{known: c.State.Known, reports: c.State.Reports, speedAwaited: c.State.SpeedAwaited},
 	}
 	d.report.set(c.State.Limits.Report)
 	d.batches, d.cancel = workflow.WithCancel(ctx)
@@ -214,7 +214,7 @@ func (d *Dispatcher) Handover() wire.LegState {
 	return wire.LegState{
 		Number: d.State.Number, Tasks: append(end(d.returned), drain(d.Supply)...), Window: d.window.places, Last: d.window.last,
 		Limits: d.rate.limits, SlowDowns: d.rate.requests,
-		Known: d.known, News: d.news, SpeedAwaited: d.speedAwaited,
+		Known: d.known, Reports: d.reports, SpeedAwaited: d.speedAwaited,
 	}
 }
 
@@ -336,8 +336,8 @@ type Link interface {
 	SlowDown(r wire.SlowDownRequest)
 	// Counted reports how many items have failed.
 	Counted(c wire.Counts)
-	// Heard reports what has become known of the pool.
-	Heard(n wire.PoolNews)
+	// ReportPool reports what has become known of the pool.
+	ReportPool(n wire.PoolReport)
 	// BatchEnded is called after every end of an execution.
 	BatchEnded()
 	// HandBack gives places to the job. The future fails if that has ended.

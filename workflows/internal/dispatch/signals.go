@@ -107,8 +107,8 @@ func (p *ParentLink) SlowDown(r wire.SlowDownRequest) { p.Signal(wire.SignalSlow
 // Counted sends wire.SignalCounts.
 func (p *ParentLink) Counted(c wire.Counts) { p.Signal(wire.SignalCounts, c) }
 
-// Heard sends wire.SignalPool.
-func (p *ParentLink) Heard(n wire.PoolNews) { p.Signal(wire.SignalPool, n) }
+// ReportPool sends wire.SignalPool.
+func (p *ParentLink) ReportPool(n wire.PoolReport) { p.Signal(wire.SignalPool, n) }
 
 // BatchEnded calls what the link was made with.
 func (p *ParentLink) BatchEnded() { p.batchEnded() }

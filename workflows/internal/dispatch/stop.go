@@ -117,7 +117,7 @@ func (d *Dispatcher) NoteStragglers() {
 		var hint *wire.Hint
 		for _, p := range found.Places {
 			if p.Activity == t.activityID() {
-				hint = &wire.Hint{Place: p.Place, Clock: p.Clock}
+				hint = &wire.Hint{SlotRef: p.SlotRef, Clock: p.Clock}
 			}
 		}
 		left, known := d.recoveredBy(*t, hint)
@@ -134,7 +134,7 @@ func (d *Dispatcher) NoteStragglers() {
 		hint := silent.hint
 		for _, p := range found.Places {
 			if p.Activity == t.activityID() && (hint == nil || hint.Process == "") {
-				hint = &wire.Hint{Place: p.Place}
+				hint = &wire.Hint{SlotRef: p.SlotRef}
 			}
 		}
 		d.name(s, hint, found.Ended)

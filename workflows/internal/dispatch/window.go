@@ -75,14 +75,14 @@ func (d *Dispatcher) handBack() {
 // RateBatches is how many batches should have ended to show the handler's speed.
 const RateBatches = 4
 
-// learning is what a dispatcher finds out of its pool. The job hears of it at once, but of news that come one after the
+// learning is what a dispatcher finds out of its pool. The job hears of it at once, but of reports that come one after the
 // other ever more rarely: the n-th no sooner than 10·n³ milliseconds after the one before. That is ten in
 // half a minute, 77 in a day, 180 in a month.
 type learning struct {
 	sample       pool.Sample
 	known        int64 // calls that the workers make at once that the job has heard of
 	speedAwaited bool
-	news         int       // that the job has heard
+	reports      int       // that the job has heard
 	quietUntil   time.Time // it does not hear of any before
 }
 
@@ -94,7 +94,7 @@ func (d *Dispatcher) learn(t task, r wire.ProcessResult) {
 	if t.limited && r.Started > 0 && d.Spec.Window == 0 {
 		d.sample.Add(t.started, time.UnixMilli(r.Started), now)
 	}
-	n := wire.PoolNews{Since: d.sample.Waiting()}
+	n := wire.PoolReport{Since: d.sample.Waiting()}
 	if d.speedAwaited && d.sofar.Totals.Batches >= RateBatches {
 		n.Speed = d.sofar.Speed
 	}
@@ -105,14 +105,14 @@ func (d *Dispatcher) learn(t task, r wire.ProcessResult) {
 	if n.Workers == nil && n.Since.IsZero() && n.Speed.Items == 0 || now.Before(d.quietUntil) {
 		return
 	}
-	d.news++
-	d.quietUntil = now.Add(10 * time.Millisecond * time.Duration(d.news*d.news*d.news))
+	d.reports++
+	d.quietUntil = now.Add(10 * time.Millisecond * time.Duration(d.reports*d.reports*d.reports))
 	d.known = max(d.known, calls)
 	d.speedAwaited = d.speedAwaited && n.Speed.Items == 0
 	if !n.Since.IsZero() {
 		d.sample.Reported(now)
 	}
-	d.Link.Heard(n)
+	d.Link.ReportPool(n)
 }
 
 // Every batch gets a pace, at which its worker starts items. The paces of all batches in flight add up to

@@ -40,9 +40,9 @@ func New(state *wire.WorkState) coordinate.Work {
 	return &feedWork{Pager: pages.Pager{State: state}, handles: map[int]*feedHandle{}}
 }
 
-// Attach has the job close the feed when it is asked to, and continues with the legs that are open. A feed has no errors file: its clients
+// Begin has the job close the feed when it is asked to, and continues with the legs that are open. A feed has no errors file: its clients
 // have been given the errors. Its items are whatever clients put, so that some fail alone shows nothing.
-func (w *feedWork) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) {
+func (w *feedWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	w.C = c
 	if w.State.Feed == nil {
 		w.State.Feed = &wire.FeedWorkState{Wanted: 2, Session: 1, Began: 1} // one that takes items, and one that stands by
@@ -252,12 +252,12 @@ func (w *feedWork) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job.Re
 	if err := w.Pager.Finish(ctx, t, r); err != nil {
 		return err
 	}
-	w.Amend(r)
+	w.CompleteReport(r)
 	return nil
 }
 
-// Amend adds what the job itself knows of the feed; the legs that run know more.
-func (w *feedWork) Amend(r *job.Report) {
+// CompleteReport adds what the job itself knows of the feed; the legs that run know more.
+func (w *feedWork) CompleteReport(r *job.Report) {
 	spec := w.C.Spec()
 	r.Feed = &job.FeedReport{
 		Session: w.feed.Session, Accepted: r.Planned, Capacity: spec.Feed.Capacity, CapacityBytes: spec.Feed.CapacityBytes, Segments: w.feed.Segments,

@@ -21,14 +21,14 @@ func New(state *wire.WorkState) coordinate.Work {
 	}}}
 }
 
-// Attach is that of [coordinate.Work].
-func (w *fileWork) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) {
+// Begin is that of [coordinate.Work].
+func (w *fileWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	w.C = c
 	return coordinate.Traits{BoundsFailures: true, CountsAlone: true, ListFailures: w.listFailures}, nil
 }
 
-// Amend is that of [coordinate.Work].
-func (w *fileWork) Amend(*job.Report) {}
+// CompleteReport is that of [coordinate.Work].
+func (w *fileWork) CompleteReport(*job.Report) {}
 
 func (w *fileWork) listFailures(ctx workflow.Context, t coordinate.Snapshot) (string, error) {
 	in := wire.FailuresInput{Ref: t.Ref, Spec: t.Spec, Manifests: t.Heads}

@@ -41,12 +41,12 @@ func New(in wire.JobInput, state *wire.WorkState) coordinate.Work {
 	return &loopWork{Pager: pages.Pager{State: state}, slots: in.Spec.Loop.Slots, left: in.Loop, opened: make([]bool, in.Spec.Loop.Slots), legs: map[int]*pages.ChildLeg{}}
 }
 
-// Attach begins where an earlier run of the loop has left off. Nobody has missed the ticks of the time between: its next
+// Begin begins where an earlier run of the loop has left off. Nobody has missed the ticks of the time between: its next
 // ones are due at once.
 //
 // A loop does not bound failures: the first failed tick ends it, or none does. It has no errors file either, since what a slot has recorded
 // has the errors of its ticks, too. One that is stopped before its first tick has its init and its cleanup, as one that is stopped after it.
-func (w *loopWork) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) {
+func (w *loopWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	w.C = c
 	if w.State.Loop == nil {
 		left := slices.Clone(w.left)
@@ -130,8 +130,8 @@ func (w *loopWork) Window(pool.View) int { return w.slots }
 // Finish is that of [coordinate.Work].
 func (w *loopWork) Finish(workflow.Context, coordinate.Snapshot, *job.Report) error { return nil } // a loop is never done
 
-// Amend adds what the job itself knows of the slots; the legs that run know more.
-func (w *loopWork) Amend(r *job.Report) {
+// CompleteReport adds what the job itself knows of the slots; the legs that run know more.
+func (w *loopWork) CompleteReport(r *job.Report) {
 	slots := slices.Clone(w.loop.Slots)
 	for _, l := range w.C.Legs {
 		for _, s := range w.legs[l.Number].Sofar.Loop {

@@ -33,8 +33,8 @@ func (p *Pager) NeedsSpeed(spec job.Spec) bool {
 	return spec.BatchItems == 0 && spec.BatchBytes == 0 && !spec.Streams()
 }
 
-// Attach is that of [coordinate.Work].
-func (p *Pager) Attach(c *coordinate.Coordinator) (coordinate.Traits, error) {
+// Begin is that of [coordinate.Work].
+func (p *Pager) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	p.C = c
 	return coordinate.Traits{}, nil
 }
@@ -332,8 +332,8 @@ func (k *insideLink) SlowDown(r wire.SlowDownRequest) { k.C.SlowDown(r) }
 // Counted does nothing: the counts are read directly.
 func (k *insideLink) Counted(wire.Counts) {}
 
-// Heard has the job know of the pool.
-func (k *insideLink) Heard(n wire.PoolNews) { k.C.Hear(n) }
+// ReportPool has the job know of the pool.
+func (k *insideLink) ReportPool(n wire.PoolReport) { k.C.NotePool(n) }
 
 // BatchEnded has the job look at the leg.
 func (k *insideLink) BatchEnded() {

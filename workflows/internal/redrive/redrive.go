@@ -44,8 +44,8 @@ func (w *redriveWork) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job
 	return nil
 }
 
-// Amend adds how to continue the redrive. The job's output and manifests are still those before it.
-func (w *redriveWork) Amend(r *job.Report) {
+// CompleteReport adds how to continue the redrive. The job's output and manifests are still those before it.
+func (w *redriveWork) CompleteReport(r *job.Report) {
 	redrive, output := w.of, w.of.Output
 	redrive.Done = r.Manifests
 	r.Redrive, r.Output, r.Manifests = &redrive, &output, redrive.Manifests
