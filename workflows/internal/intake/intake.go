@@ -35,14 +35,13 @@ type item struct {
 
 // Intake is described with the package. It is not safe for concurrent use.
 type Intake struct {
-	limits    Limits
+	outbox
 	state     state
 	successor int  // that takes items after this leg; 0: not known
 	barred    bool // the feed is stopping
 
-	first, next int64 // ordinals of this leg: [first, next)
-	low         int64 // all before it have an outcome
-	session     int64
+	first, next int64           // ordinals of this leg: [first, next)
+	low         int64           // all before it have an outcome
 	items       map[int64]*item // without an outcome
 	waiting     []*item         // of them, those that are in no batch: the last ones that were accepted, in order
 	bytes       int64           // of items
@@ -54,12 +53,6 @@ type Intake struct {
 	moved     time.Time // when something has finished last, here or in another leg, or when the backlog has begun
 	discarded []wire.FeedRange
 	removed   int64 // items, by resets
-	clients   map[string]*client
-	order     []*client // the same, in the order in which they came
-	kept      int       // results that clients have not taken
-	unclaimed int       // results that nobody has taken in time
-	held      int       // bytes of results that are kept
-	now       time.Time
 
 	queued    time.Duration // of all that have left the queue
 	queuedMax time.Duration
@@ -78,7 +71,7 @@ const (
 
 // New returns the books of a leg that stands by.
 func New(l Limits) *Intake {
-	return &Intake{limits: l, items: map[int64]*item{}, clients: map[string]*client{}}
+	return &Intake{outbox: outbox{limits: l, clients: map[string]*client{}}, items: map[int64]*item{}}
 }
 
 // Open has the leg take items. Only the first call counts.
@@ -277,7 +270,7 @@ func (in *Intake) finish(it *item, r wire.ItemResult) {
 	}
 	r.Queued, r.Took = left.Sub(it.accepted), in.now.Sub(left)
 	it.done = true
-	in.client(it.client).give(r, in)
+	in.give(in.client(it.client), r)
 }
 
 // Freed returns the capacity that the leg has freed since it was sealed.

@@ -9,12 +9,24 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// leastHeld is the least bound of the results that a leg keeps for its clients: see [Intake.mostHeld].
+// leastHeld is the least bound of the results that a leg keeps for its clients: see outbox.mostHeld.
 const leastHeld = 1 << 20
+
+// outbox is the results that a leg keeps for its clients.
+type outbox struct {
+	limits    Limits
+	session   int64 // of the leg: items of earlier ones are discarded
+	now       time.Time
+	clients   map[string]*client
+	order     []*client // the same, in the order in which they came
+	kept      int       // results that clients have not taken
+	unclaimed int       // results that nobody has taken in time
+	held      int       // bytes of results that are kept
+}
 
 // mostHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only. A client that has
 // put all that the feed takes, and is slower than the workers for a while, finds results of that size here, and needs no store.
-func (in *Intake) mostHeld() int { return int(max(leastHeld, in.limits.Bytes)) }
+func (out *outbox) mostHeld() int { return int(max(leastHeld, out.limits.Bytes)) }
 
 // client is one that has put items and wants their results.
 type client struct {
@@ -31,28 +43,28 @@ type kept struct {
 	since time.Time
 }
 
-func (in *Intake) client(token string) *client {
-	c := in.clients[token]
+func (out *outbox) client(token string) *client {
+	c := out.clients[token]
 	if c == nil {
 		c = &client{token: token}
-		in.clients[token] = c
-		in.order = append(in.order, c)
+		out.clients[token] = c
+		out.order = append(out.order, c)
 	}
 	return c
 }
 
 // give keeps a result for the client.
-func (c *client) give(r wire.ItemResult, in *Intake) {
-	k := kept{ItemResult: r, size: len(r.Result) + len(r.Failure), since: in.now}
-	if in.held+k.size > in.mostHeld() && k.size > 0 {
-		in.expire()
+func (out *outbox) give(c *client, r wire.ItemResult) {
+	k := kept{ItemResult: r, size: len(r.Result) + len(r.Failure), since: out.now}
+	if out.held+k.size > out.mostHeld() && k.size > 0 {
+		out.expire()
 	}
-	if in.held+k.size > in.mostHeld() && len(r.Result) > 0 {
+	if out.held+k.size > out.mostHeld() && len(r.Result) > 0 {
 		k.size -= len(r.Result)
 		k.Result, k.Stored = nil, true // the item has its outcome, and its client must not wait for ever
 	}
-	in.held += k.size
-	in.kept++
+	out.held += k.size
+	out.kept++
 	c.results = append(c.results, k)
 	c.pending-- // last: a client that waits for nothing is forgotten
 	for len(c.wanted) > 0 && c.wanted[0].done {
@@ -61,25 +73,25 @@ func (c *client) give(r wire.ItemResult, in *Intake) {
 }
 
 // expire drops results that have been kept for long enough.
-func (in *Intake) expire() {
-	for _, c := range slices.Clone(in.order) {
+func (out *outbox) expire() {
+	for _, c := range slices.Clone(out.order) {
 		n := 0
-		for n < len(c.results) && in.now.Sub(c.results[n].since) >= in.limits.Keep {
-			in.held -= c.results[n].size
-			in.unclaimed++
+		for n < len(c.results) && out.now.Sub(c.results[n].since) >= out.limits.Keep {
+			out.held -= c.results[n].size
+			out.unclaimed++
 			n++
 		}
-		in.taken(c, n)
+		out.taken(c, n)
 	}
 }
 
 // taken removes results of a client, and forgets it if it has nothing more to wait for.
-func (in *Intake) taken(c *client, n int) {
-	in.kept -= n
+func (out *outbox) taken(c *client, n int) {
+	out.kept -= n
 	c.results = c.results[n:]
 	if c.pending == 0 && len(c.results) == 0 {
-		delete(in.clients, c.token)
-		in.order = slices.DeleteFunc(in.order, func(o *client) bool { return o == c })
+		delete(out.clients, c.token)
+		out.order = slices.DeleteFunc(out.order, func(o *client) bool { return o == c })
 	}
 }
 
@@ -125,25 +137,25 @@ func failure(f job.Failure) []byte {
 }
 
 // Ready reports whether a client has results to take, or waits for none.
-func (in *Intake) Ready(token string) bool {
-	c := in.clients[token]
+func (out *outbox) Ready(token string) bool {
+	c := out.clients[token]
 	return c == nil || len(c.results) > 0 || c.pending == 0
 }
 
 // Collect takes results of a client out: as many as fit into one answer. parts are those that have the
 // stored ones. more says that there are others. A result of a session that has ended does not show: its item is discarded for
 // its client.
-func (in *Intake) Collect(token string, now time.Time) (results []wire.ItemResult, parts []wire.StoredPart, more bool) {
-	in.now = now
-	in.expire()
-	c := in.clients[token]
+func (out *outbox) Collect(token string, now time.Time) (results []wire.ItemResult, parts []wire.StoredPart, more bool) {
+	out.now = now
+	out.expire()
+	c := out.clients[token]
 	if c == nil {
 		return nil, nil, false
 	}
-	n, _ := in.fitting(c)
+	n, _ := out.fitting(c)
 	var last *wire.StoredPart // items of one batch come together
 	for _, k := range c.results[:n] {
-		r := in.shown(k.ItemResult)
+		r := out.shown(k.ItemResult)
 		if r.Part != nil {
 			if r.Part != last {
 				last, parts = r.Part, append(parts, *r.Part)
@@ -151,25 +163,25 @@ func (in *Intake) Collect(token string, now time.Time) (results []wire.ItemResul
 			r.At, r.Part = len(parts), nil
 		}
 		results = append(results, r)
-		in.held -= k.size
+		out.held -= k.size
 	}
-	in.taken(c, n)
+	out.taken(c, n)
 	return results, parts, len(c.results) > 0
 }
 
 // shown is a result as its client gets it.
-func (in *Intake) shown(r wire.ItemResult) wire.ItemResult {
-	if r.Session < in.session {
+func (out *outbox) shown(r wire.ItemResult) wire.ItemResult {
+	if r.Session < out.session {
 		return wire.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
 	}
 	return r
 }
 
 // fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that has at most.
-func (in *Intake) fitting(c *client) (n, size int) {
+func (out *outbox) fitting(c *client) (n, size int) {
 	var last *wire.StoredPart
 	for n < len(c.results) && n < wire.MaxExchangeItems {
-		r := in.shown(c.results[n].ItemResult)
+		r := out.shown(c.results[n].ItemResult)
 		more := r.Size()
 		if r.Part != nil && r.Part != last {
 			last = r.Part
@@ -185,22 +197,22 @@ func (in *Intake) fitting(c *client) (n, size int) {
 }
 
 // AnswerSize is the most bytes of what [Intake.Collect] returns next for a client.
-func (in *Intake) AnswerSize(token string) int {
-	c := in.clients[token]
+func (out *outbox) AnswerSize(token string) int {
+	c := out.clients[token]
 	if c == nil {
 		return 0
 	}
-	_, size := in.fitting(c)
+	_, size := out.fitting(c)
 	return size
 }
 
 // Pending is how many items of a client have no outcome.
-func (in *Intake) Pending(token string) int {
-	if c := in.clients[token]; c != nil {
+func (out *outbox) Pending(token string) int {
+	if c := out.clients[token]; c != nil {
 		return c.pending
 	}
 	return 0
 }
 
 // Unclaimed reports whether results wait for their clients.
-func (in *Intake) Unclaimed() bool { return in.kept > 0 }
+func (out *outbox) Unclaimed() bool { return out.kept > 0 }
