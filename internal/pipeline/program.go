@@ -27,6 +27,14 @@ type Step struct {
 	keep   map[int]bool // parts that later steps read
 }
 
+// Adjust sets in the input of an execution of the step what its stage says.
+func (s *Step) Adjust(in *wire.ProcessInput) {
+	in.Stage = &s.Stage
+	if s.Inner { // an item that fails here has not failed yet
+		in.Hopeless = 0
+	}
+}
+
 // crossing is a case of a switch.
 type crossing struct{ number, index int }
 

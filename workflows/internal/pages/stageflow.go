@@ -147,10 +147,8 @@ func (f *Flow) PassesOn(b wire.Batch) bool { return f != nil && !f.Steps[StepOf(
 // Process starts one execution in the pool of its step.
 func (f *Flow) Process(ctx workflow.Context, in wire.ProcessInput) workflow.Future {
 	step := &f.Steps[StepOf(in.Batch)]
-	in.Ref, in.Stage = f.ref, &step.Stage
-	if step.Inner { // an item that fails here has not failed yet
-		in.Hopeless = 0
-	}
+	in.Ref = f.ref
+	step.Adjust(&in)
 	return execute.Process(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), in)
 }
 
