@@ -76,14 +76,14 @@ func (e *execution) open() error {
 	if e.source, err = kind.source(e); err != nil {
 		return err
 	}
-	if e.passesOn() {
+	if e.in.PassesOn() {
 		e.entry.Part = ledger.NewToken()
 		e.sink = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
 	} else if e.sink, err = kind.sink(e); err != nil {
 		e.source.Close()
 		return err
 	}
-	e.stride.pace = in.Pace
+	e.stride.pace, e.cuts = in.Pace, newCuts(in)
 	e.line, e.hope = newLine(e), calls.NewHope(in.Hopeless)
 	e.trials = calls.NewTrials(in.Trials, in.Batch.First, in.Batch.Count)
 	return nil

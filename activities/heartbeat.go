@@ -176,7 +176,7 @@ func (n *progress) of(e *execution) []wire.Answered {
 func (e *execution) answered() (wire.Answered, bool) {
 	done, failed := e.live.Counts()
 	done = min(done, e.in.Todo())
-	if done == 0 || e.passesOn() || !activity.IsActivity(e.ctx) {
+	if done == 0 || e.in.PassesOn() || !activity.IsActivity(e.ctx) {
 		return wire.Answered{}, false
 	}
 	batch := e.in.Batch

@@ -39,7 +39,7 @@ func (e *execution) beforehand(data []byte, err error) *records.Outcome {
 	case err != nil:
 		f := calls.InvalidFault(err)
 		return &records.Outcome{Failure: &job.Failure{Kind: f.Kind, Error: f.Err, Attempts: 1}}
-	case e.gathers():
+	case e.in.Gathers():
 		return &records.Outcome{Value: data, Carried: true}
 	case v != nil:
 		return &records.Outcome{Failure: &job.Failure{Kind: v.Kind, Error: v.Error, Attempts: v.Attempts}}
@@ -53,10 +53,10 @@ func (e *execution) record(p *assignment) error {
 	b := p.block
 	done := p.answer.Count
 	p.recorded += done
-	if e.flattens() {
+	if e.in.Flattens() {
 		e.entry.Lines += int64(bytes.Count(p.answer.Buf, []byte{'\n'}))
 	}
-	if e.passesOn() && e.form() == calls.Lines {
+	if e.in.PassesOn() && e.form() == calls.Lines {
 		e.entry.Dropped += blankLines(p.answer.Buf)
 	}
 	if p.answer.Special > 0 || e.notesLines() {
@@ -67,11 +67,11 @@ func (e *execution) record(p *assignment) error {
 		e.entry.OK += int64(done)
 	}
 	for done > 0 {
-		n := e.untilCut(done)
+		n := e.cuts.until(done, e.entry.Count)
 		e.source.Done(b.chunk.Items[b.recorded : b.recorded+n])
 		b.recorded, done = b.recorded+n, done-n
 		e.entry.Count += int64(n)
-		e.noteCut()
+		e.cuts.note(e.source, e.entry.Count)
 	}
 	if len(p.answer.Buf) < writeAt {
 		e.unwritten = append(e.unwritten, p.answer.Buf...)
@@ -145,7 +145,7 @@ func (e *execution) drop(b *block, index int, at int64) error {
 	e.entry.Dropped++
 	e.entry.OK++
 	switch {
-	case e.in.KeepDrops && !e.passesOn():
+	case e.in.KeepDrops && !e.in.PassesOn():
 		ordinal := e.in.Batch.First + e.entry.Count + int64(index)
 		origin, err := e.source.Origin(e.ctx, ordinal, b.convert.Shape, &b.chunk.Items[b.recorded+index])
 		if err != nil {
@@ -162,21 +162,18 @@ func (e *execution) drop(b *block, index int, at int64) error {
 	return nil
 }
 
-// flattens reports whether each result is a list of results.
-func (e *execution) flattens() bool { return e.in.Flatten && !e.passesOn() }
-
 // complete makes the assignment's outcomes what is recorded: with those that items had before their calls, and with lists as lines.
 func (e *execution) complete(p *assignment) {
 	if p.calls < len(p.items) {
 		p.answer.Fill(p.items[p.recorded:])
 	}
-	if e.flattens() {
-		p.answer.Flatten(e.gathers() || e.acts.opts.Handler.Traits().Lists)
+	if e.in.Flattens() {
+		p.answer.Flatten(e.in.Gathers() || e.acts.opts.Handler.Traits().Lists)
 	}
 }
 
 // notesLines reports whether the part must note items whose results are not one line each.
-func (e *execution) notesLines() bool { return e.flattens() && e.notesDrops() }
+func (e *execution) notesLines() bool { return e.in.Flattens() && e.notesDrops() }
 
 func (e *execution) noteLines(at int64, results []byte) error {
 	if !e.notesLines() {
@@ -193,7 +190,7 @@ func (e *execution) noteLines(at int64, results []byte) error {
 func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
 	failure := job.Failure{
 		Item: e.in.Batch.First + e.entry.Count + int64(index),
-		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries), Stage: e.stageName(),
+		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries), Stage: e.in.StageName(),
 	}
 	if o.Known != nil && o.Known.Failure != nil {
 		failure.Stage, failure.Partial = cmp.Or(o.Known.Failure.Stage, failure.Stage), o.Known.Failure.Partial
@@ -232,4 +229,4 @@ func (e *execution) noteFirst(failure job.Failure) error {
 }
 
 // notesDrops reports whether the part must note items without a result.
-func (e *execution) notesDrops() bool { return e.passesOn() || e.source.NotesDrops() }
+func (e *execution) notesDrops() bool { return e.in.PassesOn() || e.source.NotesDrops() }

@@ -111,7 +111,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Totals.Alone = 0 // an item that fails here has not failed yet
 	}
 	result.Totals.Add(e.decided())
-	if e.passesOn() {
+	if e.in.PassesOn() {
 		result.Written, result.Cuts = e.written(), e.cuts.found
 	} else {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done

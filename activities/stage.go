@@ -8,23 +8,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// stageName names the stage that the execution belongs to; it is empty if the job has none.
-func (e *execution) stageName() string {
-	if e.in.Stage == nil {
-		return ""
-	}
-	return e.in.Stage.Name
-}
-
-// passesOn reports whether the results are for another step of a pipeline.
-func (e *execution) passesOn() bool { return e.in.Stage != nil && !e.in.Stage.Last }
-
-// gathers reports whether the results are the items themselves.
-func (e *execution) gathers() bool { return e.in.Stage != nil && e.in.Stage.Gather }
-
 // form is the form of the items that the handler wants.
 func (e *execution) form() calls.Form {
-	if e.gathers() {
+	if e.in.Gathers() {
 		return calls.Lines
 	}
 	return e.acts.opts.Handler.Traits().Form
@@ -78,7 +64,7 @@ func (e *execution) decided() job.Totals {
 		return job.Totals{}
 	}
 	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines}
-	if e.passesOn() {
+	if e.in.PassesOn() {
 		t.Between = t.OK - t.Dropped
 		t.OK = t.Dropped
 	}
@@ -93,39 +79,35 @@ func (e *execution) decided() job.Totals {
 
 // cuts are places at which a batch can be split.
 type cuts struct {
-	found []wire.Cut
+	apart int64 // items between two of them at least; 0: nobody wants cuts
 	next  int64 // items that are done at the next one
+	found []wire.Cut
 }
 
-// cutsApart is how many items lie between two cuts of the batch at least; 0: nobody wants cuts.
-func (e *execution) cutsApart() int64 {
-	if e.in.Stage == nil || e.in.Stage.Cut == 0 {
-		return 0
+func newCuts(in *wire.ProcessInput) cuts {
+	if in.Stage == nil || in.Stage.Cut == 0 {
+		return cuts{}
 	}
-	return max(e.in.Stage.Cut, e.in.Batch.Count/wire.MaxCuts+1)
+	apart := max(in.Stage.Cut, in.Batch.Count/wire.MaxCuts+1)
+	return cuts{apart: apart, next: apart}
 }
 
-// untilCut is how many of the next items, at most so many, lie before the next cut.
-func (e *execution) untilCut(items int) int {
-	apart := e.cutsApart()
-	if apart == 0 {
+// until returns how many of the next items, at most so many, lie before the next cut. done are done.
+func (c *cuts) until(items int, done int64) int {
+	if c.apart == 0 {
 		return items
 	}
-	if e.cuts.next == 0 {
-		e.cuts.next = apart
-	}
-	return int(min(int64(items), max(1, e.cuts.next-e.entry.Count)))
+	return int(min(int64(items), max(1, c.next-done)))
 }
 
-// noteCut notes that the batch can be split here, if it has been long enough since the last cut.
-func (e *execution) noteCut() {
-	apart := e.cutsApart()
-	if apart == 0 || e.entry.Count < e.cuts.next {
+// note notes that the batch can be split where its source is, if it has been long enough since the last cut.
+func (c *cuts) note(from source, done int64) {
+	if c.apart == 0 || done < c.next {
 		return
 	}
-	e.cuts.next = e.entry.Count + apart
-	if done, rest := e.source.Split(); rest != nil && done.Length > 0 {
-		e.cuts.found = append(e.cuts.found, wire.Cut{Item: done.End(), Offset: done.Offset + done.Length})
+	c.next = done + c.apart
+	if part, rest := from.Split(); rest != nil && part.Length > 0 {
+		c.found = append(c.found, wire.Cut{Item: part.End(), Offset: part.Offset + part.Length})
 	}
 }
 

@@ -197,7 +197,7 @@ func (in *ProcessInput) Todo() int64 {
 	return in.Batch.Count
 }
 
-// check returns an error if the input cannot be carried out: its numbers size what an execution holds.
+// Valid returns an error if the input cannot be carried out: its numbers size what an execution holds.
 func (in *ProcessInput) Valid() error {
 	switch {
 	case in.Take < 0, in.Hopeless < 0, in.MaxItem < 0, in.Slice < 0, in.Grace < 0:
@@ -209,6 +209,23 @@ func (in *ProcessInput) Valid() error {
 	}
 	return in.Batch.Valid()
 }
+
+// StageName names the stage that the execution belongs to; it is empty if the job has none.
+func (in *ProcessInput) StageName() string {
+	if in.Stage == nil {
+		return ""
+	}
+	return in.Stage.Name
+}
+
+// PassesOn reports whether the results are for another step of a pipeline.
+func (in *ProcessInput) PassesOn() bool { return in.Stage != nil && !in.Stage.Last }
+
+// Gathers reports whether the results are the items themselves.
+func (in *ProcessInput) Gathers() bool { return in.Stage != nil && in.Stage.Gather }
+
+// Flattens reports whether each result is a list of results.
+func (in *ProcessInput) Flattens() bool { return in.Flatten && !in.PassesOn() }
 
 // Verdict is why items are recorded as failed without being tried again: every worker that had them
 // in hand has died.
