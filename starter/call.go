@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,7 +148,7 @@ func (s *callSource) all() iter.Seq[json.RawMessage] {
 			}
 			item, err := encodeItem(line, s.lines.format)
 			if err != nil {
-				item = append(json.RawMessage(nil), line...)
+				item = slices.Clone(line)
 			}
 			if !yield(item) {
 				return

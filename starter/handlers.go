@@ -51,9 +51,9 @@ func command(flag string, open func(argv ...string) worker.Handler, checks ...fu
 	}
 }
 
-// named reports whether a flag gives a handler.
-func (o *workerOptions) named() bool {
-	return slices.ContainsFunc(handlerKinds, func(kind handlerKind) bool { return *o.handlers[kind.flag] != "" })
+// named returns the kinds of handlers that flags give.
+func (o *workerOptions) named() []handlerKind {
+	return slices.DeleteFunc(slices.Clone(handlerKinds), func(kind handlerKind) bool { return *o.handlers[kind.flag] == "" })
 }
 
 // choose returns the program's handler, or the one that the flags name.
@@ -64,7 +64,7 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 		}
 		return p.Handler, nil
 	}
-	if !o.named() {
+	if len(o.named()) == 0 {
 		return worker.Handler{}, usageError("no handler given: use --%s COMMAND", strings.Join(handlerFlags(), " COMMAND or --"))
 	}
 	return o.open()
@@ -72,12 +72,7 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 
 // open returns the handler of the flags, one of which is set.
 func (o *workerOptions) open() (worker.Handler, error) {
-	var given []handlerKind
-	for _, kind := range handlerKinds {
-		if *o.handlers[kind.flag] != "" {
-			given = append(given, kind)
-		}
-	}
+	given := o.named()
 	if len(given) > 1 {
 		return worker.Handler{}, usageError("a worker has one handler: give either --%s or --%s", given[0].flag, given[1].flag)
 	}
@@ -87,20 +82,12 @@ func (o *workerOptions) open() (worker.Handler, error) {
 // poolHandler returns the handler of a pool of a job file: one that its keys name, or the program's own.
 func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
 	switch {
-	case o.named():
+	case len(o.named()) > 0:
 		return o.open()
 	case p.builtIn():
 		return p.Handler, nil
 	}
 	return worker.Handler{}, errors.New("no handler given: use " + strings.Join(handlerFlags(), " or "))
-}
-
-// refuseHandler refuses a handler of the command line beside those of the pools.
-func (o *workerOptions) refuseHandler(p *Program) error {
-	if i := slices.IndexFunc(handlerFlags(), o.flags.Changed); i >= 0 {
-		return usageError("--%s is for a job with one handler: the pools of the job file have theirs", handlerKinds[i].flag)
-	}
-	return nil
 }
 
 // placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.

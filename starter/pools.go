@@ -24,17 +24,14 @@ type poolsFile struct {
 	node *yaml.Node // nil: it has no pools
 }
 
-// set notes the pools of a job file.
-func (f *poolsFile) set(name string, node *yaml.Node) { f.name, f.node = name, node }
-
 // read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless their
 // keys override them. The pools of a pipeline in spec are exactly those that its stages and hooks name; a nil spec is not known.
 func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[string]local.Pool, error) {
 	if f.node.Kind != yaml.MappingNode {
 		return nil, f.usage(fmt.Errorf("line %d: %w", f.node.Line, errNoPools))
 	}
-	if err := base.refuseHandler(p); err != nil {
-		return nil, err
+	if i := slices.IndexFunc(handlerFlags(), base.flags.Changed); i >= 0 {
+		return nil, usageError("--%s is for a job with one handler: the pools of the job file have theirs", handlerKinds[i].flag)
 	}
 	if err := base.settle(p); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -74,7 +75,7 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
-		if isUsage(err) {
+		if coded, ok := errors.AsType[*codeError](err); ok && coded.code == ExitUsage {
 			return err // nothing has been put
 		}
 		if o.json {
@@ -84,11 +85,6 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 		}
 		return err
 	})
-}
-
-func isUsage(err error) bool {
-	var coded *codeError
-	return errors.As(err, &coded) && coded.code == ExitUsage
 }
 
 func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format string) error {
@@ -201,12 +197,9 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 		}
 	})
 	var held json.RawMessage // that did not fit into the last list
-	for {
-		list, ended := u.gather(ctx, items, held)
-		held = nil
-		if n := len(list); n > 1 && !u.fits(n-1, sizeOf(list[:n-1]), list[n-1]) {
-			list, held = list[:n-1], list[n-1]
-		}
+	for ended := false; !ended; {
+		var list []json.RawMessage
+		list, held, ended = u.gather(ctx, items, held)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -215,54 +208,41 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 				return err
 			}
 		}
-		if ended && held == nil {
-			return <-read
-		}
 	}
+	return <-read
 }
 
-// gather takes the items that have been read, at least one, and stops at the first one that does not fit.
-func (u *putting) gather(ctx context.Context, items <-chan json.RawMessage, held json.RawMessage) (list []json.RawMessage, ended bool) {
-	bytes := int64(0)
-	add := func(item json.RawMessage) (more bool) {
-		more = u.fits(len(list), bytes, item)
-		list = append(list, item)
-		bytes += int64(len(item))
-		return more
-	}
-	if held != nil {
-		add(held)
-	} else {
+// gather takes the item that is held and those that have been read, at least one. It stops at the first one that does
+// not fit, which is held then.
+func (u *putting) gather(
+	ctx context.Context, items <-chan json.RawMessage, held json.RawMessage,
+) (list []json.RawMessage, next json.RawMessage, ended bool) {
+	if held == nil {
 		select {
-		case item, more := <-items:
-			if !more {
-				return nil, true
-			}
-			add(item)
+		case held = <-items: // nil: there are no more
 		case <-ctx.Done():
-			return nil, true
 		}
 	}
+	if held == nil {
+		return nil, nil, true
+	}
+	list = append(list, held)
+	bytes := int64(len(held))
 	for {
 		select {
 		case item, more := <-items:
 			if !more {
-				return list, true
+				return list, nil, true
 			}
-			if !add(item) {
-				return list, false
+			if !u.fits(len(list), bytes, item) {
+				return list, item, false
 			}
+			list = append(list, item)
+			bytes += int64(len(item))
 		default:
-			return list, false
+			return list, nil, false
 		}
 	}
-}
-
-func sizeOf(items []json.RawMessage) (bytes int64) {
-	for _, item := range items {
-		bytes += int64(len(item))
-	}
-	return bytes
 }
 
 // givenItems are the items that a command gets: as arguments, or as the lines of a file.
@@ -371,20 +351,16 @@ func (l *itemLines) nextItem() (json.RawMessage, error) {
 
 // encodeItem returns a line, or an argument, as an item of a feed of the format.
 func encodeItem(line []byte, format string) (json.RawMessage, error) {
-	if format != "text" {
-		if !json.Valid(line) {
-			return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
-		}
-		if !utf8.Valid(line) {
-			return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
-		}
-		if jsonscan.TooDeep(line) {
-			return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
-		}
-		return json.RawMessage(append([]byte(nil), line...)), nil
-	}
-	if !utf8.Valid(line) {
+	isText := format == "text"
+	switch {
+	case !isText && !json.Valid(line):
+		return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
+	case !utf8.Valid(line):
 		return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
+	case !isText && jsonscan.TooDeep(line):
+		return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
+	case !isText:
+		return slices.Clone(line), nil
 	}
 	item, err := text.JSON(string(line))
 	if err != nil {

@@ -218,12 +218,12 @@ type running struct {
 // openLog makes the server and the worker log to a file of this run: the job itself reports what a person should know.
 func (r *running) openLog() (closeLog func()) {
 	if r.o.verbose {
-		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newWorkerLogger(r.p.Stderr)
+		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newLogger(r.p.Stderr, true)
 		return func() {}
 	}
 	log := &runLog{state: r.state}
 	r.log = log
-	r.logger, r.workerLogger = newLogger(log, false), newWorkerLogger(log)
+	r.logger, r.workerLogger = newLogger(log, false), newLogger(log, true)
 	return func() {
 		if err := log.close(); err != nil {
 			r.show.note("%v", err)

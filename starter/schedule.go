@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 		if err != nil {
 			return err
 		}
-		noteUnserved(ctx, p, client, spec.Pool, newProgress(p.Stderr, false, false))
+		noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), spec.Pool)
 		if o.json {
 			return printJSON(p.Stdout, madeSchedule{Schedule: made.Name, Pool: made.Pool, Next: made.Next})
 		}
@@ -155,16 +156,9 @@ func printSchedules(out io.Writer, schedules []jobs.Scheduled) error {
 			next = s.Next.Local().Format(time.DateTime)
 		}
 		if s.Last != nil {
-			last, state = s.Last.Started.Local().Format(time.DateTime), lastState(s.Last)
+			last, state = s.Last.Started.Local().Format(time.DateTime), cmp.Or(string(s.Last.State), "forgotten")
 		}
 		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, strings.Join(s.Cron, ", "), s.TimeZone, s.Pool, s.Overlap, next, last, state, s.Output)
 	}
 	return w.Flush()
-}
-
-func lastState(last *jobs.Listed) string {
-	if last.State == "" {
-		return "forgotten"
-	}
-	return string(last.State)
 }

@@ -98,9 +98,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return usageError("%w", err)
 	}
-	ctx, cancel := o.limit.limit(ctx)
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(ctx, p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Start(ctx, spec, &jobs.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err

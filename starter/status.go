@@ -18,14 +18,13 @@ import (
 )
 
 func newStatus(p *Program) *cobra.Command {
-	var c connection
-	var asJSON bool
+	o := &asking{}
 	cmd := &cobra.Command{
 		Use:   "status JOB",
 		Short: "Show the state of a job",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				report, silent := reportOf(ctx, p, client, args[0])
 				if silent != nil && (report.Job == "" || !wraps[*unansweredError](silent)) {
 					return silent
@@ -37,21 +36,19 @@ func newStatus(p *Program) *cobra.Command {
 						return errors.Join(err, silent)
 					}
 				}
-				if asJSON {
+				if o.json {
 					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
 				}
 				if !report.State.Final() && silent == nil {
-					for _, pool := range poolsOf(ctx, client, report.Job, report.Pool) {
-						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
-					}
+					pools := poolsOf(ctx, client, report.Job, report.Pool)
+					noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), pools...)
 				}
 				// Of a job that does not answer these are the last numbers that are known.
 				return errors.Join(printReport(p, report, running), silent)
 			})
 		},
 	}
-	c.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -116,6 +113,11 @@ type rows func(name, format string, args ...any)
 
 func tableRows(w io.Writer) rows {
 	return func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+}
+
+// indentedRows writes rows that stand below a line of their own.
+func indentedRows(w io.Writer) rows {
+	return func(name, format string, args ...any) { fmt.Fprintf(w, "  "+name+": "+format+"\n", args...) }
 }
 
 // printReport writes a report as a table of names and values.
@@ -223,13 +225,17 @@ func describeStage(r job.Report, s job.StageReport) string {
 	return t + ", pool " + s.Pool
 }
 
+func printFirstError(row rows, r job.Report) {
+	if e := r.FirstError; e != nil {
+		row("first failed item", "%s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
+	}
+}
+
 func printErrors(row rows, r job.Report) {
 	if r.LastFailure != "" {
 		row("last retry", "%s", r.LastFailure)
 	}
-	if e := r.FirstError; e != nil {
-		row("first failed item", "%s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
-	}
+	printFirstError(row, r)
 	if r.Error != nil {
 		row("error", "%s", r.Error.Message)
 	}
@@ -261,17 +267,22 @@ func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 		}
 		row(name, "%s", describeRunning(b))
 	}
-	for _, s := range r.Stragglers {
-		row("still running", "%s", s)
+	printLeft(row, r)
+	printMany(row, "ended by the stop", r.Forced, r.ForcedOmitted)
+}
+
+// printLeft prints what a stop has left behind.
+func printLeft(row rows, r job.Report) {
+	printMany(row, "still running", r.Stragglers, r.StragglersOmitted)
+}
+
+// printMany prints a row for each of many, and how many others there are.
+func printMany[T fmt.Stringer](row rows, name string, many []T, omitted int) {
+	for _, one := range many {
+		row(name, "%s", one)
 	}
-	if r.StragglersOmitted > 0 {
-		row("still running", "%d more", r.StragglersOmitted)
-	}
-	for _, f := range r.Forced {
-		row("ended by the stop", "%s", f)
-	}
-	if r.ForcedOmitted > 0 {
-		row("ended by the stop", "%d more", r.ForcedOmitted)
+	if omitted > 0 {
+		row(name, "%d more", omitted)
 	}
 }
 
@@ -285,7 +296,11 @@ func printFeed(row rows, r job.Report) {
 		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
 	}
 	if f.Lost > 0 || len(f.Gone) > 0 {
-		row("lost", "%s", lost(f))
+		lost := text.Count(f.Lost, "item")
+		if len(f.Gone) > 0 {
+			lost += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
+		}
+		row("lost", "%s", lost)
 	}
 	if r.State.Final() {
 		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
@@ -316,15 +331,6 @@ func printFeed(row rows, r job.Report) {
 	if f.Unclaimed > 0 {
 		row("unclaimed", "%s not taken by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
 	}
-}
-
-// lost says what a resumed feed has lost, and of which legs.
-func lost(f *job.FeedReport) string {
-	what := text.Count(f.Lost, "item")
-	if len(f.Gone) > 0 {
-		what += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
-	}
-	return what
 }
 
 // printLoop prints the part of a report that only loops have.

@@ -71,9 +71,7 @@ func (o *stopOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.check(cmd, args); err != nil {
 		return err
 	}
-	ctx, cancel := o.limit.limit(cmd.Context())
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		if o.terminate {
 			return o.end(ctx, p, client, args)
 		}
@@ -230,12 +228,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *jobs.Clie
 		if !report.Started.IsZero() { // otherwise Temporal has ended the job, and nobody has counted
 			fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
 		}
-		for _, s := range report.Stragglers {
-			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
-		}
-		if report.StragglersOmitted > 0 {
-			fmt.Fprintf(p.Stderr, "  still running: %d more\n", report.StragglersOmitted)
-		}
+		printLeft(indentedRows(p.Stderr), report)
 		leftovers = leftovers || leftRunning(report)
 	}
 	if leftovers {

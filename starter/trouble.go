@@ -24,10 +24,8 @@ func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *j
 		case <-ctx.Done():
 			return
 		case <-looks.C:
-			for _, pool := range pools {
-				noteUnserved(ctx, p, client, pool, show)
-			}
-			if failing := failingTask(ctx, run); failing != nil {
+			noteUnserved(ctx, p, client, show, pools...)
+			if failing, _ := failingTask(ctx, run); failing != nil {
 				show.note("%s", failing)
 			}
 			looks.Reset(unservedEvery)
@@ -35,13 +33,11 @@ func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *j
 	}
 }
 
-// failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
-func failingTask(ctx context.Context, run *jobs.Run) *jobs.FailingTask {
-	found, err := failingWithin(ctx, run, pollLimit)
-	if err != nil {
-		return nil
-	}
-	return found
+// failingTask is [jobs.Run.FailingTask] with a limit.
+func failingTask(ctx context.Context, run *jobs.Run) (*jobs.FailingTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	return run.FailingTask(ctx)
 }
 
 // failingLimit is how long a workflow task may be seen to fail until who waits for a stop gives up.
@@ -62,7 +58,7 @@ func (e *stuckError) Error() string {
 func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	var since time.Time
 	for backoff.Wait(unservedEvery, ctx.Done()) {
-		switch failing := failingTask(ctx, run); {
+		switch failing, _ := failingTask(ctx, run); {
 		case failing == nil:
 			since = time.Time{}
 		case since.IsZero():
@@ -74,21 +70,26 @@ func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	}
 }
 
-// noteUnserved prints a note if no worker serves the pool.
-func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, pool string, show *progress) {
-	if pool == "" {
-		return
+// noteUnserved prints a note for each of the pools that no worker serves.
+func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, show *progress, pools ...string) {
+	for _, pool := range pools {
+		if pool == "" {
+			continue
+		}
+		if n, err := pollers(ctx, client, pool); err == nil {
+			show.served(pool, n > 0)
+			if n == 0 {
+				show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
+			}
+		}
 	}
+}
+
+// pollers is [jobs.Client.Pollers] with a limit.
+func pollers(ctx context.Context, client *jobs.Client, pool string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
-	n, err := client.Pollers(ctx, pool)
-	if err != nil {
-		return
-	}
-	show.served(pool, n > 0)
-	if n == 0 {
-		show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
-	}
+	return client.Pollers(ctx, pool)
 }
 
 // jobContinues is what a job does once a worker serves its pool.
@@ -199,7 +200,7 @@ const heardLimit = 70 * time.Second
 // A single pool without a name is the job's.
 func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
 	ctx = context.WithoutCancel(ctx)
-	failing, err := failingWithin(ctx, run, pollLimit)
+	failing, err := failingTask(ctx, run)
 	if failing != nil {
 		return failing.String()
 	}
@@ -246,13 +247,6 @@ func silentPools(pools []string, look func(pool string) (string, error)) (said [
 
 // poolsAtOnce is how many pools are looked at at once.
 const poolsAtOnce = 8
-
-// failingWithin is [jobs.Run.FailingTask] with a limit.
-func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return run.FailingTask(ctx)
-}
 
 // silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
 func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {

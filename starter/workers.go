@@ -16,9 +16,8 @@ import (
 )
 
 type workersCommand struct {
-	connection connection
-	pools      []string
-	json       bool
+	asking
+	pools []string
 }
 
 // workersReport lists the workers of each pool, and what they run.
@@ -45,9 +44,8 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
 			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, c *jobs.Client) error { return o.run(ctx, p, c) })
 		},
 	}
-	o.connection.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&o.pools, "pool", nil, "only this pool; repeatable")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
