@@ -120,7 +120,7 @@ func (a *Access) Close() error {
 func (a *Access) bucket(ctx context.Context, p place) (*bucket.Bucket, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	url := p.bucketURL()
+	url := p.url("") // as the driver takes it
 	if a.closed {
 		return nil, &object.OpError{Op: "opening", Where: url, Err: fs.ErrClosed}
 	}

@@ -115,8 +115,8 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 type Joining struct {
 	name     string
 	w        Writer
-	encoder  Encoder // nil: the bytes stay as they are
-	encoded  encoded
+	encoder  Encoder
+	encoded  encoded // zero if the bytes stay as they are
 	progress func(bytes int64)
 	reported int64 // bytes at the last call of progress
 	result   JoinResult
@@ -128,6 +128,7 @@ func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joi
 	j := &Joining{name: name, progress: func(int64) {}}
 	var err error
 	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch, Unchanged: true})
+	j.encoder = unencoded{j.w}
 	if err == nil && opts.Encode != nil {
 		j.encoded.w = j.w
 		j.encoder = opts.Encode(&j.encoded)
@@ -148,34 +149,11 @@ func (e *encoded) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (j *Joining) write(p []byte) (err error) {
-	if j.encoder != nil {
-		_, err = j.encoder.Write(p)
-	} else {
-		_, err = j.w.Write(p)
-	}
-	return err
-}
+// unencoded is an Encoder of bytes that stay as they are.
+type unencoded struct{ io.Writer }
 
-// endPiece ends a piece.
-func (j *Joining) endPiece() error {
-	if j.encoder == nil {
-		return nil
-	}
-	return j.encoder.EndPiece()
-}
-
-// endEncoding writes what the Encoder still has: nothing follows.
-func (j *Joining) endEncoding() error {
-	if j.encoder == nil {
-		return nil
-	}
-	if err := j.encoder.Close(); err != nil {
-		return err
-	}
-	j.result = j.encoded.result
-	return nil
-}
+func (unencoded) EndPiece() error { return nil }
+func (unencoded) Close() error    { return nil }
 
 // InScratch reports whether the unfinished file lies in the scratch directory.
 func (j *Joining) InScratch() bool {
@@ -200,12 +178,12 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
 	var length int64
 	for _, data := range held {
-		if err := j.write(data); err != nil {
+		if _, err := j.encoder.Write(data); err != nil {
 			return fmt.Errorf("joining %s: %w", j.name, err)
 		}
 		length += int64(len(data))
 	}
-	if err := j.endPiece(); err != nil {
+	if err := j.encoder.EndPiece(); err != nil {
 		return fmt.Errorf("joining %s: %w", j.name, err)
 	}
 	if length != piece.Length {
@@ -227,7 +205,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 		if c.err != nil {
 			return c.err
 		}
-		if err := j.write(c.data); err != nil {
+		if _, err := j.encoder.Write(c.data); err != nil {
 			return err
 		}
 		n := int64(len(c.data))
@@ -239,7 +217,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 			}
 			j.result.Sum = combine(j.result.Sum, sum, c.piece.Length)
 			sum = 0
-			if err := j.endPiece(); err != nil {
+			if err := j.encoder.EndPiece(); err != nil {
 				return err
 			}
 		}
@@ -258,8 +236,11 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 
 // publish syncs and commits the file, calling progress meanwhile.
 func (j *Joining) publish(hook func(joined JoinResult, commit func() error) error) error {
-	if err := j.endEncoding(); err != nil {
+	if err := j.encoder.Close(); err != nil {
 		return err
+	}
+	if j.encoded.w != nil {
+		j.result = j.encoded.result
 	}
 	done := trap.Go("publishing a file", func() error { return j.commit(hook) })
 	tick := time.NewTicker(publishTick)
