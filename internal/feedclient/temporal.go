@@ -123,14 +123,11 @@ var refusals = []string{
 
 // outcome returns what an update has failed with. Asking again would bring the same.
 func outcome(err error) error {
-	var app *temporal.ApplicationError
-	if !errors.As(err, &app) {
-		return &FatalError{err}
-	}
-	if app.Type() == typeCut {
+	app, ok := errors.AsType[*temporal.ApplicationError](err)
+	switch {
+	case ok && app.Type() == typeCut:
 		return ErrCut
-	}
-	if !slices.Contains(refusals, app.Type()) {
+	case !ok || !slices.Contains(refusals, app.Type()):
 		return &FatalError{err}
 	}
 	r := &RefusedError{Type: app.Type(), Message: app.Message()}
