@@ -16,6 +16,7 @@
 package feedstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,9 +54,7 @@ var _ jobs.FeedStore = (*Store)(nil)
 
 // New returns a Store. It opens nothing yet.
 func New(o Options) *Store {
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
+	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
 	s := &Store{access: store.Access{Allow: o.Allow}, reads: make(chan struct{}, maxReads)}
 	s.parts.init(max(0, o.CacheBytes), func(p *part) int64 { return p.size })
 	s.manifests.init(maxManifests, func(*manifest) int64 { return 1 })

@@ -46,24 +46,21 @@ func (n *Inputs) digest(ctx context.Context, input store.Input) (string, error) 
 	if records.CompressionOf(input.URL) != records.None {
 		size = max(0, size-checksums) // of the rest
 	}
+	type piece struct{ offset, length int64 }
+	pieces := []piece{{0, size}}
+	if size > wholeDigest {
+		pieces = []piece{{0, digestEnds}}
+		between := (size - 2*digestEnds) / digestBlocks
+		for i := range int64(digestBlocks) {
+			pieces = append(pieces, piece{digestEnds + i*between, digestBlock})
+		}
+		pieces = append(pieces, piece{size - digestEnds, digestEnds})
+	}
 	sum := crc32.New(castagnoli)
-	if size <= wholeDigest {
-		if err := n.sum(ctx, sum, input.URL, 0, size); err != nil {
+	for _, p := range pieces {
+		if err := n.sum(ctx, sum, input.URL, p.offset, p.length); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%08x", sum.Sum32()), nil
-	}
-	if err := n.sum(ctx, sum, input.URL, 0, digestEnds); err != nil {
-		return "", err
-	}
-	between := (size - 2*digestEnds) / digestBlocks
-	for i := range int64(digestBlocks) {
-		if err := n.sum(ctx, sum, input.URL, digestEnds+i*between, digestBlock); err != nil {
-			return "", err
-		}
-	}
-	if err := n.sum(ctx, sum, input.URL, size-digestEnds, digestEnds); err != nil {
-		return "", err
 	}
 	return fmt.Sprintf("%08x", sum.Sum32()), nil
 }
@@ -125,8 +122,6 @@ type sums struct {
 	data   []byte // of a bundle: what is left of the input that is open
 	behind uint32 // the sum of all that was passed
 }
-
-func (s *sums) begin() { s.behind = 0 }
 
 // end passes over what is left of an input of a bundle.
 func (s *sums) end() {

@@ -118,7 +118,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (wire.Batch, erro
 		if batch.Source != p.at.Source {
 			p.at.Offset = max(p.at.Offset, source.Start)
 			batch = wire.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
-			p.sums.begin()
+			p.sums.behind = 0
 		}
 		if p.atSkipped() {
 			passed := p.skip[0]

@@ -176,33 +176,31 @@ func (t *table) write(ctx context.Context) error {
 			texts[i] = cellText(value)
 		}
 		t.buf = t.append(t.buf, texts)
-		if len(t.buf) < tableBuffer {
-			return nil
-		}
-		return t.flush()
+		return t.flush(tableBuffer)
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush()
+	return t.flush(0)
 }
 
 // writeLines writes the results as they are.
 func (t *table) writeLines(ctx context.Context) error {
 	err := t.eachResult(ctx, func(line []byte) error {
 		t.buf = append(append(t.buf, line...), '\n')
-		if len(t.buf) < tableBuffer {
-			return nil
-		}
-		return t.flush()
+		return t.flush(tableBuffer)
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush()
+	return t.flush(0)
 }
 
-func (t *table) flush() error {
+// flush writes the rows in hand if they have as many bytes as that.
+func (t *table) flush(least int) error {
+	if len(t.buf) < least {
+		return nil
+	}
 	piece := store.Piece{Key: t.p.Spec.Output, Length: int64(len(t.buf)), Sum: crc32.Checksum(t.buf, wire.CRC32C)}
 	err := t.to.AppendHeld(piece, [][]byte{t.buf})
 	t.buf = t.buf[:0]
