@@ -117,15 +117,11 @@ func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In
 	ctx, cancel := limited(ctx, patience)
 	defer cancel()
 	err = f.client.PutWithin(ctx, limit, encoded)
-	return f.typed(err, waited(limit, start))
-}
-
-// waited is the time that a refusal names.
-func waited(limit time.Duration, start time.Time) time.Duration {
-	if limit <= 0 {
-		return 0
+	waited := time.Duration(0) // that a refusal names
+	if limit > 0 {
+		waited = time.Since(start)
 	}
-	return time.Since(start)
+	return f.typed(err, waited)
 }
 
 // Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
@@ -335,11 +331,10 @@ func (j *feedJob) Ended(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, endedLimit)
 	defer cancel()
 	_, _, err := j.Open(ctx)
-	var ended *feedclient.EndedError
-	switch {
-	case errors.As(err, &ended):
+	if ended, ok := errors.AsType[*feedclient.EndedError](err); ok {
 		return ended.Err
-	case reason == wire.RefusedClosed:
+	}
+	if reason == wire.RefusedClosed {
 		return &FeedError{Code: CodeClosed, Feed: j.run.name}
 	}
 	return &FeedError{Code: CodeStopped, Feed: j.run.name, State: job.Stopping}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -81,7 +80,6 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	action := &client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
 		Workflow:            wire.WorkflowJob,
-		Args:                []any{in},
 		TaskQueue:           wire.WorkflowQueue,
 		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		StaticSummary:       of.summary(spec),
@@ -93,18 +91,10 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 		ID: spec.Name, Spec: client.ScheduleSpec{CronExpressions: expressions, TimeZoneName: zone},
 		Overlap: policies[cmp.Or(o.Overlap, job.OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
 	}
-	if c.searchable(ctx) {
-		searchable, found := in, *action
-		searchable.Searchable = true
-		found.Args, found.TypedSearchAttributes = []any{searchable}, search.Attributes{Pool: spec.Pool, State: job.Running}.Typed()
-		options.Action = &found
-		err := put(ctx, options)
-		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
-			return err
-		}
-		options.Action = action
-	}
-	return put(ctx, options)
+	return c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) error {
+		action.Args, action.TypedSearchAttributes = []any{in}, attributes
+		return put(ctx, options)
+	})
 }
 
 func (c *Client) createSchedule(ctx context.Context, o client.ScheduleOptions) error {

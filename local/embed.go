@@ -255,7 +255,7 @@ func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 		err = follower.Copy(context.WithoutCancel(ctx), &r.access, report, to)
 		r.printed = follower.Next()
 		if err != nil {
-			err = to.orOther(err)
+			err = cmp.Or(to.err, err)
 			return fmt.Errorf("printing the results: %w; the job is stopped, and the same command continues it once it has read its whole input", err)
 		}
 	}
