@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,11 +74,7 @@ func addHelpAll(cmd *cobra.Command) {
 
 // help prints what a command does and how it is used.
 func help(cmd *cobra.Command, _ []string) {
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", wrapped(text))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", wrapped(cmp.Or(cmd.Long, cmd.Short)))
 	_ = cmd.Usage() // to a terminal that is gone
 }
 

@@ -24,7 +24,6 @@ type progress struct {
 	width    func() int // columns of the terminal; nil: not known
 	drawn    bool       // a bar is on the terminal
 	lastLine time.Time
-	began    time.Time
 	history  []sample
 	said     map[string]bool
 	unserved map[string]bool // pools without a worker, when it was looked last
@@ -61,7 +60,7 @@ func progressOf(p *Program, asJSON bool) *progress {
 }
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
-	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, began: time.Now(), lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
+	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
 }
 
 // every is how often a report is wanted.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -99,10 +100,7 @@ func shownType(name string) string {
 
 // largest returns the groups with the most failures, and how many failures are in none of these.
 func (g *failureGroups) largest(n int) (groups []*failureGroup, others int64) {
-	for _, group := range g.groups {
-		groups = append(groups, group)
-	}
-	slices.SortFunc(groups, func(a, b *failureGroup) int {
+	groups = slices.SortedFunc(maps.Values(g.groups), func(a, b *failureGroup) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.item, b.item))
 	})
 	others = g.others

@@ -157,10 +157,8 @@ func absoluteRoots(given []string, dir string) ([]string, error) {
 
 // nameHooks adds the hooks that the flags name to those of the program.
 func (o *workerOptions) nameHooks() error {
-	o.options.Hooks = maps.Clone(o.given.Hooks)
-	if o.options.Hooks == nil {
-		o.options.Hooks = map[string]worker.Hook{}
-	}
+	o.options.Hooks = map[string]worker.Hook{}
+	maps.Copy(o.options.Hooks, o.given.Hooks)
 	for _, text := range o.hooks {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok {
