@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -151,10 +152,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 			inputs = fromFile
 		}
 	}
-	if err := refuseZeros(cmd.Flags(), neverZero); err != nil {
-		return job.Spec{}, err
-	}
-	if err := refuseEmpty(cmd.Flags(), "name", "pool"); err != nil {
+	if err := cmp.Or(refuseZeros(cmd.Flags(), neverZero), refuseEmpty(cmd.Flags(), "name", "pool")); err != nil {
 		return job.Spec{}, err
 	}
 	for name, limit := range map[string]time.Duration{"grace": o.grace, "call-timeout": o.timeout} {

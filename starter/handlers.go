@@ -39,8 +39,9 @@ func command(flag string, open func(argv ...string) worker.Handler, checks ...fu
 		if err != nil {
 			return worker.Handler{}, usageError("--%s: %v", flag, err)
 		}
-		if err := checkProgram(flag, argv); err != nil {
-			return worker.Handler{}, err
+		if found := assignment.FindStringSubmatch(argv[0]); found != nil { // the value of a variable, as only a shell knows it
+			return worker.Handler{}, usageError(
+				"--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
 		}
 		for _, check := range checks {
 			if err := check(argv); err != nil {
@@ -126,11 +127,3 @@ var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
 
 // assignment is a word that a shell takes for a variable in front of a command.
 var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
-
-// checkProgram refuses a command that begins with the value of a variable, as only a shell knows it.
-func checkProgram(flag string, argv []string) error {
-	if found := assignment.FindStringSubmatch(argv[0]); found != nil {
-		return usageError("--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
-	}
-	return nil
-}

@@ -222,7 +222,11 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 		case "switch":
 			stage.Switch, err = parsed(value, parseText)
 		case "cases":
-			stage.Cases, err = nodeCases(value)
+			err = eachKey(value, func(key, value *yaml.Node) error { // a map of values to stages
+				of, err := nodeStage(value)
+				stage.Cases = append(stage.Cases, job.Case{Value: key.Value, Stage: of})
+				return err
+			})
 		case "default":
 			var other job.Stage
 			other, err = nodeStage(value)
@@ -236,16 +240,6 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 		return err
 	})
 	return stage, err
-}
-
-// nodeCases reads the cases of a switch: a map of values to stages.
-func nodeCases(node *yaml.Node) (cases []job.Case, err error) {
-	err = eachKey(node, func(key, value *yaml.Node) error {
-		stage, err := nodeStage(value)
-		cases = append(cases, job.Case{Value: key.Value, Stage: stage})
-		return err
-	})
-	return cases, err
 }
 
 // eachKey calls yield with the keys of a map and their values, in their order.

@@ -51,7 +51,11 @@ func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[s
 		}
 		pools[key.Value] = pool
 	}
-	errs = append(errs, onePort(base, len(pools)))
+	metrics := base.options.Metrics
+	if _, port, _ := strings.Cut(":"+metrics, ":"); len(pools) > 1 && metrics != "" && !strings.HasSuffix(":"+port, ":0") {
+		errs = append(errs, fmt.Errorf(
+			"metrics %s: each pool has an endpoint of its own: use 0 for free ports, or the key metrics of each pool", metrics))
+	}
 	if spec != nil {
 		errs = append(errs, f.fit(p, spec, lines))
 	}
@@ -64,14 +68,6 @@ func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[s
 func (f *poolsFile) usage(err error) error { return usageError("job file %s: %w", f.name, err) }
 
 var errNoPools = errors.New("pools: expected a map such as {clean: {exec: sed s/a/b/}, score: {serve: python3 model.py, slots: 2}}")
-
-// onePort refuses a port for the metrics that the workers of several pools would share.
-func onePort(base *workerOptions, pools int) error {
-	if _, port, _ := strings.Cut(":"+base.options.Metrics, ":"); pools > 1 && base.options.Metrics != "" && !strings.HasSuffix(":"+port, ":0") {
-		return fmt.Errorf("metrics %s: each pool has an endpoint of its own: use 0 for free ports, or the key metrics of each pool", base.options.Metrics)
-	}
-	return nil
-}
 
 // fit refuses pools without an entry, and entries that nothing uses.
 func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error {

@@ -96,7 +96,12 @@ func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format st
 		if err := to.size(ctx, 1); err != nil {
 			return err
 		}
-		return to.lists(ctx, items)
+		given := make(chan json.RawMessage, len(items))
+		for _, item := range items {
+			given <- item
+		}
+		close(given)
+		return to.lists(ctx, given)
 	}
 	lines, err := o.items.open(p, format)
 	if err != nil {
@@ -158,22 +163,6 @@ func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
 	return err
 }
 
-// lists puts items in as few lists as possible.
-func (u *putting) lists(ctx context.Context, items []json.RawMessage) error {
-	for len(items) > 0 {
-		n, bytes := 0, int64(0)
-		for n < len(items) && u.fits(n, bytes, items[n]) {
-			bytes += int64(len(items[n]))
-			n++
-		}
-		if err := u.list(ctx, items[:n]); err != nil {
-			return err
-		}
-		items = items[n:]
-	}
-	return nil
-}
-
 // stream puts lines as they come: each list has those that have been read while the one before was put.
 func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -196,6 +185,14 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 			}
 		}
 	})
+	if err := u.lists(ctx, items); err != nil {
+		return err
+	}
+	return <-read
+}
+
+// lists puts items in as few lists as possible, until there are no more.
+func (u *putting) lists(ctx context.Context, items <-chan json.RawMessage) error {
 	var held json.RawMessage // that did not fit into the last list
 	for ended := false; !ended; {
 		var list []json.RawMessage
@@ -209,7 +206,7 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 			}
 		}
 	}
-	return <-read
+	return nil
 }
 
 // gather takes the item that is held and those that have been read, at least one. It stops at the first one that does

@@ -26,16 +26,6 @@ func (s *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.CatchUp, "catch-up", 0, "how late a missed tick may still start a run once a server that was down is back (default: the server's, a year)")
 }
 
-// refuseWithoutCron refuses flags that would have no effect.
-func (s *scheduleFlags) refuseWithoutCron(fs *pflag.FlagSet) error {
-	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
-		if fs.Changed(name) {
-			return usageError("--%s is for a schedule: give --cron, too", name)
-		}
-	}
-	return nil
-}
-
 // madeSchedule is what `start --cron --json` prints.
 type madeSchedule struct {
 	Schedule string     `json:"schedule"`

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -69,10 +70,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := o.job.refusePools(p); err != nil {
-		return err
-	}
-	if err := o.following.check(cmd.Flags()); err != nil {
+	if err := cmp.Or(o.job.refusePools(p), o.following.check(cmd.Flags())); err != nil {
 		return err
 	}
 	if slices.Contains(spec.Inputs(), "-") {
@@ -84,8 +82,10 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if len(o.schedule.Cron) > 0 {
 		return o.makeSchedule(cmd.Context(), p, spec)
 	}
-	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {
-		return err
+	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
+		if cmd.Flags().Changed(name) {
+			return usageError("--%s is for a schedule: give --cron, too", name)
+		}
 	}
 	return o.start(cmd.Context(), p, spec)
 }

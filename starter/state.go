@@ -154,14 +154,13 @@ type runLog struct {
 func (l *runLog) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
+	if l.closed {
 		return 0, os.ErrClosed
-	case l.err != nil:
-		return 0, l.err
-	case l.file == nil:
+	}
+	if l.file == nil && l.err == nil {
 		l.open()
-	case l.size+int64(len(text)) > maxLog:
+	}
+	if l.err == nil && l.size+int64(len(text)) > maxLog {
 		l.rotate()
 	}
 	if l.err != nil {
@@ -197,9 +196,6 @@ func (l *runLog) open() {
 	}
 	if info, err := l.file.Stat(); err == nil {
 		l.size = info.Size()
-	}
-	if l.size >= maxLog {
-		l.rotate()
 	}
 }
 

@@ -150,19 +150,15 @@ func classified(err error) error {
 	case errors.As(err, new(*serviceerror.FailedPrecondition)):
 		return ErrBarred
 	}
-	switch codeOf(err) {
+	code := status.Code(err)
+	if service, ok := errors.AsType[serviceerror.ServiceError](err); ok {
+		code = service.Status().Code()
+	}
+	switch code {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
 		return &FatalError{err}
 	}
 	return err
-}
-
-// codeOf returns the code of the first error in a chain that has one.
-func codeOf(err error) codes.Code {
-	if service, ok := errors.AsType[serviceerror.ServiceError](err); ok {
-		return service.Status().Code()
-	}
-	return status.Code(err)
 }
 
 func (t *temporalLegs) State(ctx context.Context, leg Leg) (job.FeedState, error) {
