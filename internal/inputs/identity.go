@@ -141,20 +141,6 @@ func (p *planner) digestOf(source *wire.Source, cut records.Cut) uint32 {
 	return max(1, p.sums.behind)
 }
 
-// summed sums up what is read.
-type summed struct {
-	io.ReadCloser
-	read int64 // bytes
-	sum  uint32
-}
-
-func (s *summed) Read(b []byte) (int, error) {
-	n, err := s.ReadCloser.Read(b)
-	s.read += int64(n)
-	s.sum = crc32.Update(s.sum, castagnoli, b[:n])
-	return n, err
-}
-
 // sameBytes returns a permanent error unless the bytes of the batch are those that were planned. If only some of its
 // items are done it reads the batch again, because where they end shows in no other way, and finds the digest of the
 // rest.
@@ -184,11 +170,10 @@ func (r *Range) sameBytes() error {
 
 // digest is that of what was read, if that is all.
 func (w *wholeStretch) digest() (uint32, bool) {
-	body, is := w.body.(*summed)
-	if !is || body.read != w.length {
+	if w.read == nil || w.read.Bytes != w.length {
 		return 0, false
 	}
-	return body.sum, true
+	return w.read.Sum, true
 }
 
 // reread returns the digest of the bytes of a batch, which it reads.
@@ -197,12 +182,12 @@ func (w *wholeStretch) reread(batch wire.Batch) (uint32, error) {
 	if err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, err)
 	}
-	s := &summed{ReadCloser: body}
-	defer s.Close()
-	if _, err := io.Copy(io.Discard, s); err != nil {
+	defer body.Close()
+	var read wire.SideFile // counts and sums up
+	if _, err := io.Copy(&read, body); err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, store.Doing("reading "+w.source.URL, err))
 	}
-	return s.sum, nil
+	return read.Sum, nil
 }
 
 func (b *bundleStretches) digest() (uint32, bool) { return b.sum, b.offset >= b.end }
