@@ -77,7 +77,7 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	of := kindOf(spec, nil)
 	memo := of.memoOf(spec)
 	memo[wire.MemoCron] = o.Cron
-	action := &client.ScheduleWorkflowAction{
+	action := client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
 		Workflow:            wire.WorkflowJob,
 		TaskQueue:           wire.WorkflowQueue,
@@ -89,10 +89,12 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	expressions, zone := o.Ticks()
 	options := client.ScheduleOptions{
 		ID: spec.Name, Spec: client.ScheduleSpec{CronExpressions: expressions, TimeZoneName: zone},
-		Overlap: policies[cmp.Or(o.Overlap, job.OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
+		Overlap: policies[cmp.Or(o.Overlap, job.OverlapSkip)], CatchupWindow: o.CatchUp,
 	}
 	return c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) error {
+		action := action // each try has its own
 		action.Args, action.TypedSearchAttributes = []any{in}, attributes
+		options.Action = &action
 		return put(ctx, options)
 	})
 }
