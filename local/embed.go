@@ -218,12 +218,10 @@ func (r *run) follow(ctx context.Context, running *jobs.Run) (job.Report, error)
 
 // startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the error, which stops the job, or nil.
 func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error {
-	if !r.spec.Streams() {
-		none := make(chan error, 1)
-		none <- nil
-		return none
-	}
 	return trap.Go("printing results", func() error {
+		if !r.spec.Streams() {
+			return nil
+		}
 		err := r.printWhile(ctx, running)
 		if err != nil && ctx.Err() == nil {
 			if stopErr := running.Stop(ctx, job.Stop{Reason: err.Error()}); stopErr != nil {

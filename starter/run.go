@@ -251,10 +251,9 @@ func (r *running) all(ctx context.Context) error {
 	switch {
 	case report.State.Final() && (err == nil || isEnd(err, stopCtx)):
 		return r.conclude(report)
-	case stopCtx.Err() != nil && errors.Is(err, context.Cause(stopCtx)):
+	case stopCtx.Err() != nil && errors.Is(err, context.Cause(stopCtx)),
+		errors.Is(err, syscall.EPIPE): // who read the results has ended
 		return &codeError{code: ExitStopped, err: err}
-	case errors.Is(err, syscall.EPIPE):
-		return &codeError{code: ExitStopped, err: err} // who read the results has ended
 	}
 	return err
 }

@@ -45,8 +45,8 @@ const (
 func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
 	for {
 		report, err := r.do(stopCtx, r.options(ctx))
-		var held *devserver.HeldError
-		if !errors.As(err, &held) || stopCtx.Err() != nil {
+		held, ok := errors.AsType[*devserver.HeldError](err)
+		if !ok || stopCtx.Err() != nil {
 			return report, err
 		}
 		state, err := r.beside(stopCtx, held)

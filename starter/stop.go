@@ -122,15 +122,14 @@ func parseError(text string) *job.Error {
 
 func (o *stopOptions) one(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) error {
 	err := run.Stop(ctx, o.stop)
-	var ended *jobs.EndedError
-	if errors.As(err, &ended) && ended.Reported == nil {
+	switch ended, ok := errors.AsType[*jobs.EndedError](err); {
+	case ok && ended.Reported == nil:
 		fmt.Fprintln(p.Stderr, ended.Error())
-		return o.waitFor(ctx, p, client, []*jobs.Run{run})
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	default:
+		requested(ctx, p, client, run)
 	}
-	requested(ctx, p, client, run)
 	return o.waitFor(ctx, p, client, []*jobs.Run{run})
 }
 
@@ -199,9 +198,8 @@ func (o *stopOptions) end(ctx context.Context, p *Program, client *jobs.Client, 
 	var errs []error
 	for _, name := range names {
 		err := client.Get(name).Terminate(ctx, o.stop.Reason)
-		var ended *jobs.EndedError
-		switch {
-		case errors.As(err, &ended):
+		switch ended, ok := errors.AsType[*jobs.EndedError](err); {
+		case ok:
 			fmt.Fprintln(p.Stderr, ended.Error())
 		case err != nil:
 			errs = append(errs, err)
