@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
@@ -232,20 +233,14 @@ func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error
 	})
 }
 
-// printEvery is the longest time between two reads of what has been committed.
+// printEvery is the longest wait between two reads of what has been committed.
 const printEvery = 500 * time.Millisecond
 
 func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 	var follower outputs.Follower
 	to := &resultsWriter{w: r.o.Results}
-	look := time.NewTicker(min(r.spec.WithDefaults().Files.Flush, printEvery))
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-		}
+	every := min(r.spec.WithDefaults().Files.Flush, printEvery)
+	for backoff.Wait(every, ctx.Done()) {
 		report, err := running.Report(ctx)
 		if err != nil || !outputs.Follows(report) {
 			continue // who follows the job deals with it
@@ -257,4 +252,5 @@ func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 			return fmt.Errorf("printing the results: %w; the job is stopped, and the same command continues it once it has read its whole input", err)
 		}
 	}
+	return nil
 }

@@ -107,7 +107,7 @@ func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format st
 	if err != nil {
 		return err
 	}
-	defer lines.close()
+	defer lines.in.Close()
 	if err := to.size(ctx, listShare); err != nil {
 		return err
 	}
@@ -291,27 +291,25 @@ func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {
 type itemLines struct {
 	name   string
 	format string
-	close  func() error
+	in     io.ReadCloser
 	lines  *bufio.Scanner
-	number int // of the last line
+	number int   // of the last line
+	err    error // why all has ended early
 }
 
 // maxItemLine, in bytes, leaves room for what a line has beside its item.
 const maxItemLine = jobs.MaxPutBytes + 64<<10
 
 func (g *givenItems) open(p *Program, format string) (*itemLines, error) {
-	l := &itemLines{name: g.file, format: format, close: func() error { return nil }}
-	var r io.Reader = p.Stdin
-	if g.file == "-" {
-		l.name = "the standard input"
-	} else {
+	l := &itemLines{name: "the standard input", format: format, in: io.NopCloser(p.Stdin)}
+	if g.file != "-" {
 		f, err := os.Open(p.path(g.file))
 		if err != nil {
 			return nil, usageError("%w", err)
 		}
-		r, l.close = f, f.Close
+		l.name, l.in = g.file, f
 	}
-	l.lines = bufio.NewScanner(r)
+	l.lines = bufio.NewScanner(l.in)
 	l.lines.Buffer(make([]byte, 64<<10), maxItemLine)
 	return l, nil
 }
@@ -344,6 +342,26 @@ func (l *itemLines) nextItem() (json.RawMessage, error) {
 		return nil, fmt.Errorf("line %d of %s: %w", l.number, l.name, err)
 	}
 	return item, nil
+}
+
+// all yields the items. An invalid line is yielded as it is, so that its error stands at its place.
+func (l *itemLines) all(yield func(json.RawMessage) bool) {
+	for {
+		line, err := l.next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				l.err = err
+			}
+			return
+		}
+		item, err := encodeItem(line, l.format)
+		if err != nil {
+			item = slices.Clone(line)
+		}
+		if !yield(item) {
+			return
+		}
+	}
 }
 
 // encodeItem returns a line, or an argument, as an item of a feed of the format.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -97,17 +98,13 @@ func (r *running) unanswered(held *devserver.HeldError, pid int) (unfinished boo
 func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()
-	poll := time.NewTicker(holderPoll)
-	defer poll.Stop()
 	for {
 		holder, err := devserver.Holder(dir)
 		if err != nil || holder == nil || holder.Address != "" {
 			return holder, err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Wait(holderPoll, ctx.Done()) {
 			return nil, &devserver.HeldError{Dir: dir, PID: holder.PID, Since: holder.Started}
-		case <-poll.C:
 		}
 	}
 }

@@ -111,6 +111,20 @@ func describeHook(h job.HookRun) string {
 // rows writes a line of a table.
 type rows func(name, format string, args ...any)
 
+// text writes a line with a text, unless that is empty.
+func (row rows) text(name, text string) {
+	if text != "" {
+		row(name, "%s", text)
+	}
+}
+
+// count writes a line that begins with a number of things, unless there are none.
+func (row rows) count(name string, n int64, noun, more string) {
+	if n > 0 {
+		row(name, "%s%s", text.Count(n, noun), more)
+	}
+}
+
 func tableRows(w io.Writer) rows {
 	return func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 }
@@ -127,12 +141,8 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 	row("job", "%s", r.Job)
 	row("pool", "%s", r.Pool)
 	row("state", "%s", r.State)
-	if r.Reason != "" {
-		row("reason", "%s", r.Reason)
-	}
-	if url := p.pageOf(r); url != "" {
-		row("page", "%s", url)
-	}
+	row.text("reason", r.Reason)
+	row.text("page", p.pageOf(r))
 	if !r.AsOf.IsZero() {
 		row("numbers of", "%s, %s ago, the last that are known", r.AsOf.Local().Format(time.DateTime), since(r.AsOf))
 	}
@@ -153,12 +163,8 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		if o.HasResults() {
 			row("output", "%s%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), splitFiles(*o), text.Thousands(o.Bytes), o.Checksum)
 		}
-		if o.Errors != "" {
-			row("errors", "%s", o.Errors)
-		}
-		if o.Dropped != "" {
-			row("dropped", "%s", o.Dropped)
-		}
+		row.text("errors", o.Errors)
+		row.text("dropped", o.Dropped)
 	}
 	return w.Flush()
 }
@@ -182,12 +188,8 @@ func printCounts(row rows, r job.Report) {
 	if r.InHand > 0 {
 		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
 	}
-	if r.LeftOut > 0 {
-		row("left out", "%s among the inputs, because stint wrote them", text.Count(r.LeftOut, "file"))
-	}
-	if r.Noticed.Blank > 0 {
-		row("blank", "%s passed over: of jsonl and csv these are no items", text.Count(r.Noticed.Blank, "line"))
-	}
+	row.count("left out", int64(r.LeftOut), "file", " among the inputs, because stint wrote them")
+	row.count("blank", r.Noticed.Blank, "line", " passed over: of jsonl and csv these are no items")
 	for _, note := range r.Noticed.Notes {
 		row("note", "%s", note)
 	}
@@ -211,9 +213,7 @@ func printCounts(row rows, r job.Report) {
 	}
 	row("trouble", "%s, %s, %s, %s, %s", text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"),
 		text.Count(r.Isolations, "isolation"), text.Count(r.SlowDowns, "slow-down"))
-	if r.Repeated > 0 {
-		row("repeated", "%s done when their batch had to end before an item in front of them", text.Count(r.Repeated, "item"))
-	}
+	row.count("repeated", r.Repeated, "item", " done when their batch had to end before an item in front of them")
 }
 
 // describeStage describes the state of a stage of a pipeline.
@@ -232,9 +232,7 @@ func printFirstError(row rows, r job.Report) {
 }
 
 func printErrors(row rows, r job.Report) {
-	if r.LastFailure != "" {
-		row("last retry", "%s", r.LastFailure)
-	}
+	row.text("last retry", r.LastFailure)
 	printFirstError(row, r)
 	if r.Error != nil {
 		row("error", "%s", r.Error.Message)
@@ -292,9 +290,7 @@ func printFeed(row rows, r job.Report) {
 	if f == nil {
 		return
 	}
-	if r.Discarded > 0 {
-		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
-	}
+	row.count("discarded", r.Discarded, "item", ", by resets, before they were run")
 	if f.Lost > 0 || len(f.Gone) > 0 {
 		lost := text.Count(f.Lost, "item")
 		if len(f.Gone) > 0 {
@@ -328,9 +324,7 @@ func printFeed(row rows, r job.Report) {
 	if r.Batches > 0 {
 		row("batch size", "%s items on average", text.Rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
 	}
-	if f.Unclaimed > 0 {
-		row("unclaimed", "%s not taken by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
-	}
+	row.count("unclaimed", int64(f.Unclaimed), "result", " not taken by their clients; they are in the output")
 }
 
 // printLoop prints the part of a report that only loops have.
@@ -354,12 +348,8 @@ func printLoop(row rows, r job.Report) {
 		row("late", "%v at the median, %v on average, %v at most", l.LateMedian, l.LateMean.Round(queueUnit), l.LateMax.Round(queueUnit))
 		row("missed", "%s made up, %s skipped", text.Thousands(l.Missed), text.Thousands(l.Skipped))
 	}
-	if l.Repeated > 0 {
-		row("repeated", "%s, which workers that were lost may have run before", text.Count(l.Repeated, "tick"))
-	}
-	if warning := l.Warning(r.Pool); warning != "" {
-		row("waiting", "%s", warning)
-	}
+	row.count("repeated", l.Repeated, "tick", ", which workers that were lost may have run before")
+	row.text("waiting", l.Warning(r.Pool))
 }
 
 // loopLine is the state of a loop in a line.

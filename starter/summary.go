@@ -275,9 +275,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 		if o.Location != "" {
 			row("output", "%s%s", below(dir, o.Location), splitFiles(*o))
 		}
-		if o.Dropped != "" {
-			row("dropped", "%s", below(dir, o.Dropped))
-		}
+		row.text("dropped", below(dir, o.Dropped))
 	}
 	switch {
 	case r.Output != nil && r.Output.Errors != "":

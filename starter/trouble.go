@@ -17,18 +17,10 @@ import (
 
 // lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
 func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
-	looks := time.NewTimer(unservedFirst)
-	defer looks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-looks.C:
-			noteUnserved(ctx, p, client, show, pools...)
-			if failing, _ := failingTask(ctx, run); failing != nil {
-				show.note("%s", failing)
-			}
-			looks.Reset(unservedEvery)
+	for wait := unservedFirst; backoff.Wait(wait, ctx.Done()); wait = unservedEvery {
+		noteUnserved(ctx, p, client, show, pools...)
+		if failing, _ := failingTask(ctx, run); failing != nil {
+			show.note("%s", failing)
 		}
 	}
 }
