@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -62,8 +62,7 @@ type Feed[In, Out any] struct {
 	report func(context.Context) (job.Report, error) // the job's
 	shared shared
 
-	mu       sync.Mutex
-	capacity int // 0: not known yet
+	capacity atomic.Int64 // 0: not known yet
 }
 
 // NewFeed returns a client of the feed of that name. It does not ask the server, so the feed need not exist.
@@ -184,9 +183,7 @@ func (f *Feed[In, Out]) State(ctx context.Context) (job.FeedState, error) {
 	if err != nil {
 		return state, f.answered(err, asked)
 	}
-	f.mu.Lock()
-	f.capacity = state.Capacity
-	f.mu.Unlock()
+	f.capacity.Store(int64(state.Capacity))
 	return state, nil
 }
 
@@ -204,11 +201,8 @@ func (f *Feed[In, Out]) Full(ctx context.Context) (bool, error) {
 
 // window is the feed's capacity in items, asked for once.
 func (f *Feed[In, Out]) window(ctx context.Context) (int, error) {
-	f.mu.Lock()
-	capacity := f.capacity
-	f.mu.Unlock()
-	if capacity > 0 {
-		return capacity, nil
+	if capacity := f.capacity.Load(); capacity > 0 {
+		return int(capacity), nil
 	}
 	state, err := f.State(ctx)
 	return state.Capacity, err

@@ -138,11 +138,10 @@ func (r *running) hidden() (names []string) {
 
 // shellWord quotes a word if a POSIX shell needs it.
 func shellWord(word string) string {
-	quoted, err := syntax.Quote(word, syntax.LangPOSIX)
-	if err != nil { // it cannot be written in POSIX: a shell with $'…' reads this
-		if quoted, err = syntax.Quote(word, syntax.LangBash); err != nil {
-			return word // with a null byte, which no command line has
+	for _, shell := range []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash} { // what POSIX cannot write, $'…' can
+		if quoted, err := syntax.Quote(word, shell); err == nil {
+			return quoted
 		}
 	}
-	return quoted
+	return word // with a null byte, which no command line has
 }

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,21 +72,17 @@ var errNoPools = errors.New("pools: expected a map such as {clean: {exec: sed s/
 
 // fit refuses pools without an entry, and entries that nothing uses.
 func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error {
-	used, by := map[string]bool{}, map[string]string{}
+	by := map[string]string{} // what uses a pool
 	complete := spec.WithDefaults()
 	for _, stage := range complete.StagePools() {
-		used[stage.Pool] = true
-		if by[stage.Pool] == "" {
-			by[stage.Pool] = "stage " + stage.Stage
-		}
+		by[stage.Pool] = cmp.Or(by[stage.Pool], "stage "+stage.Stage)
 	}
 	for _, hook := range slices.Concat(complete.Init, complete.Shutdown, complete.Cleanup) {
-		if pool, _ := complete.HookOf(hook); !used[pool] {
-			used[pool], by[pool] = true, "hook "+hook
-		}
+		pool, _ := complete.HookOf(hook)
+		by[pool] = cmp.Or(by[pool], "hook "+hook)
 	}
 	var errs []error
-	for _, pool := range slices.Sorted(maps.Keys(used)) {
+	for _, pool := range slices.Sorted(maps.Keys(by)) {
 		if lines[pool] == 0 {
 			entry := "{exec: COMMAND}"
 			if p.builtIn() {
@@ -95,7 +92,7 @@ func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error 
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(lines)) {
-		if !used[pool] {
+		if by[pool] == "" {
 			errs = append(errs, fmt.Errorf("line %d: no stage uses pool %s: leave it out", lines[pool], pool))
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -35,9 +35,7 @@ type temporalLegs struct {
 	Job
 	server client.Client
 	name   string
-
-	mu   sync.Mutex
-	pool string
+	pool   atomic.Value // string: as the job was last found to have it
 }
 
 // Temporal returns the legs of the feed of that name.
@@ -50,9 +48,7 @@ func (t *temporalLegs) Open(ctx context.Context) (Leg, error) {
 	if err != nil {
 		return Leg{}, classified(err)
 	}
-	t.mu.Lock()
-	t.pool = pool
-	t.mu.Unlock()
+	t.pool.Store(pool)
 	if number == 0 {
 		return Leg{}, ErrNotOpen
 	}
@@ -211,10 +207,7 @@ func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
 }
 
 func (t *temporalLegs) poolName(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	pool := t.pool
-	t.mu.Unlock()
-	if pool != "" {
+	if pool, _ := t.pool.Load().(string); pool != "" {
 		return pool, nil
 	}
 	_, pool, err := t.Job.Open(ctx)

@@ -204,22 +204,18 @@ func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64
 	if err != nil {
 		return nil, err
 	}
-	if p.isLocal() {
-		return a.openLocalInput(ctx, p.path, offset, length)
+	if !p.isLocal() {
+		b, err := a.inputBucket(ctx, p, url)
+		if err != nil {
+			return nil, err
+		}
+		return b.Open(ctx, p.key, offset, length)
 	}
-	b, err := a.inputBucket(ctx, p, url)
+	resolved, err := a.admitPath(p.path)
 	if err != nil {
 		return nil, err
 	}
-	return b.Open(ctx, p.key, offset, length)
-}
-
-func (a *Access) openLocalInput(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
-	resolved, err := a.admitPath(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := local.Open(ctx, resolved, path, offset, length)
+	r, err := local.Open(ctx, resolved, p.path, offset, length)
 	if err != nil {
 		return nil, err
 	}
