@@ -92,9 +92,7 @@ type resultsWriter struct {
 // Write implements io.Writer.
 func (w *resultsWriter) Write(p []byte) (int, error) {
 	n, err := w.w.Write(p)
-	if err != nil {
-		w.err = err
-	}
+	w.err = cmp.Or(err, w.err)
 	return n, err
 }
 

@@ -44,7 +44,7 @@ Exit status: 0 every item has its result, 1 the feed takes no items, 3 some item
 not answered at all within --timeout.`,
 		Example: `  stint feed call risk '{"species":"Osprey","size":"Large"}'
   stint feed call risk -f strikes.jsonl > risks.jsonl`,
-		Args: feedItemsArgs(),
+		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
 	}
 	fs := cmd.Flags()

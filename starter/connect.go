@@ -79,18 +79,12 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 }
 
 func (c *connection) options(p *Program) (sdkclient.Options, error) {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{
-		ConfigFileProfile: c.profile, EnvLookup: p,
-	})
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: c.profile, EnvLookup: p})
 	if err != nil {
 		return options, usageError("reading Temporal's configuration: %v", err)
 	}
-	if c.address != "" {
-		options.HostPort = c.address
-	}
-	if c.namespace != "" {
-		options.Namespace = c.namespace
-	}
+	options.HostPort = cmp.Or(c.address, options.HostPort)
+	options.Namespace = cmp.Or(c.namespace, options.Namespace)
 	ui, _ := p.lookup(uiVariable)
 	if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
 		options.HostPort = cmp.Or(options.HostPort, holder.Address)

@@ -47,7 +47,7 @@ Exit status: 0 all accepted, 1 not all (the number on standard output says how m
 has not answered within --timeout.`,
 		Example: `  stint feed put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
   stint feed put risk -f strikes.jsonl --wait 1m`,
-		Args: feedItemsArgs(),
+		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
 				return err
@@ -270,9 +270,6 @@ func (g *givenItems) take(args []string) error {
 	}
 	return nil
 }
-
-// feedItemsArgs are those of a command that takes items: a job's name and, maybe, items.
-func feedItemsArgs() cobra.PositionalArgs { return wrongArgs(cobra.MinimumNArgs(1)) }
 
 // encoded are the arguments as items.
 func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {

@@ -228,11 +228,7 @@ func printNoticed(w io.Writer, indent string, n job.Noticed) {
 // summary describes in a few lines how a job has ended. Files below dir are named relative to it.
 func summary(w io.Writer, dir string, r job.Report, took time.Duration, server bool) {
 	speed := ""
-	fresh := r.Done()
-	if r.Redriven > 0 {
-		fresh = r.Redriven
-	}
-	if fresh -= r.Resumed; fresh > 0 && took > 0 {
+	if fresh := cmp.Or(r.Redriven, r.Done()) - r.Resumed; fresh > 0 && took > 0 {
 		speed = fmt.Sprintf(", %s items/s", text.Rate(float64(fresh)/took.Seconds()))
 	}
 	fmt.Fprintf(w, "%s: %s: %s ok, %s in %s%s\n", r.Job, r.State, text.Count(r.OK, "item"), counts(r), roundTime(took), speed)

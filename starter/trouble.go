@@ -101,9 +101,7 @@ func (p *Program) noWorker(pool string) string {
 
 // silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
 func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	switch n, err := client.Pollers(ctx, pool); {
+	switch n, err := pollers(ctx, client, pool); {
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
 	case n == 0:
@@ -202,11 +200,7 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		pools[0], err = poolOf(ctx, run)
 	}
 	if !isAway(err) {
-		said, err = silentPools(pools, func(pool string) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, pollLimit)
-			defer cancel()
-			return p.silentPool(ctx, client, pool)
-		})
+		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
 	if isAway(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
@@ -242,6 +236,8 @@ const poolsAtOnce = 8
 
 // silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
 func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
 	workers, err := client.Workers(ctx, pool)
 	switch {
 	case isAway(err):

@@ -112,10 +112,7 @@ func (o *workerOptions) settle(p *Program) (err error) {
 			return usageError("--cpus: %v", err)
 		}
 	}
-	if err := o.zeros(); err != nil {
-		return err
-	}
-	if err := o.nameHooks(); err != nil {
+	if err := cmp.Or(o.zeros(), o.nameHooks()); err != nil {
 		return err
 	}
 	o.passOn(p)

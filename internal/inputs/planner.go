@@ -253,16 +253,20 @@ func (p *planner) notice() {
 	}
 }
 
+// nameOf is what an input is called in messages.
+func nameOf(url string) string {
+	if url == stdinName {
+		return "the standard input"
+	}
+	return "input " + url
+}
+
 // note adds a note about an input, unless what is empty.
 func (p *planner) note(url, what string) {
 	if what == "" || len(p.noticed.Notes) >= limits.MaxNotes {
 		return
 	}
-	name := "input " + url
-	if url == stdinName {
-		name = "the standard input"
-	}
-	p.noticed.Note(name + " " + what)
+	p.noticed.Note(nameOf(url) + " " + what)
 }
 
 // Open reads a source from offset on, length bytes of it or (-1) to its end.

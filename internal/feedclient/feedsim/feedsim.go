@@ -381,17 +381,14 @@ func (f *Feed) Forget() {
 
 // drop removes the waiting items of a leg.
 func (f *Feed) drop(l *leg) {
-	var others []*item
-	for _, it := range f.queue {
+	f.queue = slices.DeleteFunc(slices.Clone(f.queue), func(it *item) bool {
 		if it.leg == l {
 			f.backlog--
 			f.bytes -= int64(len(it.value))
 			l.open--
-			continue
 		}
-		others = append(others, it)
-	}
-	f.queue = others
+		return it.leg == l
+	})
 }
 
 // Backlog returns how many items are accepted and unfinished.
