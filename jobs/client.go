@@ -148,8 +148,8 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
 }
 
-// withAttributes calls start with an input whose job has search attributes, if the server has them; and without if it has not, or
-// refuses them.
+// withAttributes calls start with an input whose job has search attributes, if the server has them; and without if it
+// has not, or refuses them.
 func (c *Client) withAttributes(
 	ctx context.Context, in wire.StartInput, start func(wire.StartInput, temporal.SearchAttributes) error,
 ) error {

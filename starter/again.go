@@ -138,7 +138,8 @@ func (r *running) hidden() (names []string) {
 
 // shellWord quotes a word if a POSIX shell needs it.
 func shellWord(word string) string {
-	for _, shell := range []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash} { // what POSIX cannot write, $'…' can
+	// A text that cannot be written in POSIX can be with $'…', which other shells read.
+	for _, shell := range []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash} {
 		if quoted, err := syntax.Quote(word, shell); err == nil {
 			return quoted
 		}

@@ -39,7 +39,7 @@ func command(flag string, open func(argv ...string) worker.Handler, checks ...fu
 		if err != nil {
 			return worker.Handler{}, usageError("--%s: %v", flag, err)
 		}
-		if found := assignment.FindStringSubmatch(argv[0]); found != nil { // the value of a variable, as only a shell knows it
+		if found := assignment.FindStringSubmatch(argv[0]); found != nil { // only a shell knows that
 			return worker.Handler{}, usageError(
 				"--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
 		}

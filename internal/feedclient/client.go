@@ -138,7 +138,8 @@ func New(legs Legs, o Options) *Client {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Client{
-		legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}, lanes: [2]*lane{{}, {}},
+		legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel,
+		known: map[Leg]*leg{}, lanes: [2]*lane{{}, {}},
 	}
 }
 

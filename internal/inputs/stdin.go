@@ -354,8 +354,8 @@ func Unchanged(ctx context.Context, access ledger.Access, report job.Report) err
 	return nil
 }
 
-// acceptedTables returns the job's store and the source table that its manifests name, or else all that the run has written,
-// one of which was accepted.
+// acceptedTables returns the job's store and the source table that its manifests name, or else all that the run has
+// written, one of which was accepted.
 func (n *Inputs) acceptedTables(ctx context.Context, report job.Report) (store.Dir, []*Table, error) {
 	dir, err := n.access.Open(ctx, report.Store)
 	if err != nil {

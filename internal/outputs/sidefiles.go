@@ -31,7 +31,9 @@ func (p *Publication) droppedSide() side {
 }
 
 // writeSides writes files beside the output: see writeSide.
-func (p *Publication) writeSides(ctx context.Context, sides ...side) (publish func(context.Context) error, giveUp func(), err error) {
+func (p *Publication) writeSides(
+	ctx context.Context, sides ...side,
+) (publish func(context.Context) error, giveUp func(), err error) {
 	var written []func(context.Context) error
 	var givenUp []func()
 	giveUp = func() {

@@ -104,7 +104,9 @@ func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) erro
 }
 
 // eachLine calls fn with each line of a part's results, adds the results to also, and verifies them.
-func eachLine(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, also io.Writer, fn func(line []byte) error) error {
+func eachLine(
+	ctx context.Context, dir store.Dir, e ledger.OwnedEntry, also io.Writer, fn func(line []byte) error,
+) error {
 	body, err := ledger.OpenSummed(ctx, dir, ledger.ResultsKey(e.Owner, e.Entry))
 	if err != nil {
 		return err
