@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -135,13 +134,11 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 		}
 		index -= before
 	}
-	r, err := outputs.OpenFile(ctx, &s.access, location, offset, e.Bytes)
+	lines, err := (&output{store: s, location: location, bytes: offset}).lines(ctx, e)
 	if err != nil {
 		return outcome, err
 	}
-	defer r.Close()
-	lines := &partLines{SummedReader: ledger.NewSummedReader(location, r)}
-	lines.in = ledger.NewLines(lines.SummedReader, 64<<10)
+	defer lines.Close()
 	for {
 		line, err := lines.next()
 		if err == io.EOF {
@@ -188,11 +185,9 @@ func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedE
 		switch {
 		case errors.Is(err, io.EOF):
 			if count != e.Failed {
-				err = errAmbiguous
-			} else {
-				err = nil
+				return before, nil, errAmbiguous
 			}
-			return before, nil, err
+			return before, nil, nil
 		case err != nil:
 			return 0, nil, store.Doing("reading "+location, err)
 		case f.Item < e.First || f.Item >= e.End():
@@ -209,6 +204,3 @@ func (s *Store) failuresOf(ctx context.Context, location string, e ledger.OwnedE
 		}
 	}
 }
-
-// isGone reports that an object is no more.
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

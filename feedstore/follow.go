@@ -2,8 +2,10 @@ package feedstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/stint-run/stint/internal/ledger"
@@ -64,7 +66,7 @@ func (f *follower) Next(ctx context.Context, report job.Report, yield func(line 
 		return true
 	})
 	switch {
-	case isGone(failed) && out == nil && !report.State.Final() && report.Redrive == nil:
+	case errors.Is(failed, fs.ErrNotExist) && out == nil && !report.State.Final() && report.Redrive == nil:
 		return nil // Finish has just put it into the output, which a later report names
 	case failed != nil:
 		return ledger.Plain(failed)

@@ -133,7 +133,12 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
 	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: wire.LogicVersion}
-	handle, err := c.execute(ctx, opts, in)
+	var handle client.WorkflowRun
+	err := c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
+		opts.TypedSearchAttributes = attributes
+		handle, err = c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
+		return err
+	})
 	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil, &ExistsError{Name: spec.Name}
 	}
@@ -143,19 +148,20 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	return &Run{client: c, name: spec.Name, run: handle.GetRunID(), pool: spec.Pool}, nil
 }
 
-// execute starts the job's workflow: with search attributes if the server has them.
-func (c *Client) execute(ctx context.Context, opts client.StartWorkflowOptions, in wire.StartInput) (client.WorkflowRun, error) {
+// withAttributes calls start with an input whose job has search attributes, if the server has them; and without if it
+// has not, or refuses them.
+func (c *Client) withAttributes(
+	ctx context.Context, in wire.StartInput, start func(wire.StartInput, temporal.SearchAttributes) error,
+) error {
 	if c.searchable(ctx) {
 		searchable := in
 		searchable.Searchable = true
-		opts.TypedSearchAttributes = search.Attributes{Pool: in.Spec.Pool, State: job.Running}.Typed()
-		run, err := c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, searchable)
-		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
-			return run, err
+		err := start(searchable, search.Attributes{Pool: in.Spec.Pool, State: job.Running}.Typed())
+		if _, refused := errors.AsType[*serviceerror.InvalidArgument](err); !refused {
+			return err
 		}
-		opts.TypedSearchAttributes = temporal.SearchAttributes{}
 	}
-	return c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
+	return start(in, temporal.SearchAttributes{})
 }
 
 func (k kind) summary(s job.Spec) string {

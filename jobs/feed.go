@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -62,8 +62,7 @@ type Feed[In, Out any] struct {
 	report func(context.Context) (job.Report, error) // the job's
 	shared shared
 
-	mu       sync.Mutex
-	capacity int // 0: not known yet
+	capacity atomic.Int64 // 0: not known yet
 }
 
 // NewFeed returns a client of the feed of that name. It does not ask the server, so the feed need not exist.
@@ -117,15 +116,11 @@ func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In
 	ctx, cancel := limited(ctx, patience)
 	defer cancel()
 	err = f.client.PutWithin(ctx, limit, encoded)
-	return f.typed(err, waited(limit, start))
-}
-
-// waited is the time that a refusal names.
-func waited(limit time.Duration, start time.Time) time.Duration {
-	if limit <= 0 {
-		return 0
+	waited := time.Duration(0) // that a refusal names
+	if limit > 0 {
+		waited = time.Since(start)
 	}
-	return time.Since(start)
+	return f.typed(err, waited)
 }
 
 // Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
@@ -188,9 +183,7 @@ func (f *Feed[In, Out]) State(ctx context.Context) (job.FeedState, error) {
 	if err != nil {
 		return state, f.answered(err, asked)
 	}
-	f.mu.Lock()
-	f.capacity = state.Capacity
-	f.mu.Unlock()
+	f.capacity.Store(int64(state.Capacity))
 	return state, nil
 }
 
@@ -208,11 +201,8 @@ func (f *Feed[In, Out]) Full(ctx context.Context) (bool, error) {
 
 // window is the feed's capacity in items, asked for once.
 func (f *Feed[In, Out]) window(ctx context.Context) (int, error) {
-	f.mu.Lock()
-	capacity := f.capacity
-	f.mu.Unlock()
-	if capacity > 0 {
-		return capacity, nil
+	if capacity := f.capacity.Load(); capacity > 0 {
+		return int(capacity), nil
 	}
 	state, err := f.State(ctx)
 	return state.Capacity, err
@@ -335,11 +325,10 @@ func (j *feedJob) Ended(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, endedLimit)
 	defer cancel()
 	_, _, err := j.Open(ctx)
-	var ended *feedclient.EndedError
-	switch {
-	case errors.As(err, &ended):
+	if ended, ok := errors.AsType[*feedclient.EndedError](err); ok {
 		return ended.Err
-	case reason == wire.RefusedClosed:
+	}
+	if reason == wire.RefusedClosed {
 		return &FeedError{Code: CodeClosed, Feed: j.run.name}
 	}
 	return &FeedError{Code: CodeStopped, Feed: j.run.name, State: job.Stopping}

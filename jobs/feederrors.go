@@ -104,10 +104,9 @@ const (
 	CodeDecode FeedCode = "DecodeError"
 )
 
-// feedCode is what this package, the gateway, the command and the docs know of a code.
+// feedCode is what this package, the gateway and the command know of a code. Its meaning is in the docs of the gateway.
 type feedCode struct {
 	text    string // the message; Error fills in what is in braces
-	meaning string // in the docs of the gateway
 	status  int    // of the gateway's answer
 	problem string // the type of the gateway's error; empty: the code
 	kind    string // of one item's error in an answer to many; empty: the error is not one item's
@@ -115,37 +114,27 @@ type feedCode struct {
 }
 
 var feedCodes = map[FeedCode]feedCode{
-	CodeFull: {status: 429, meaning: "the capacity is taken",
+	CodeFull: {status: 429,
 		text: "feed {feed} is full: {items} of {max items} items and {bytes} of {max bytes} bytes are taken"},
-	CodeTooLarge: {status: 413, kind: "refused", meaning: "an item, a list or a body is too large",
+	CodeTooLarge: {status: 413, kind: "refused",
 		text: "{items} items of {bytes} bytes are too large: put at most {max items} items and {max bytes} bytes at once"},
-	CodeInvalidItem: {status: 400, kind: "refused", meaning: "an item is not JSON; `line` says where",
-		text: "item {index} of the list: {cause}"},
-	CodeClosed: {status: 409, meaning: "the feed has been closed", text: "feed {feed} has been closed"},
-	CodeStopped: {status: 409, meaning: "the feed is stopping, or has stopped",
-		text: "feed {feed} has been stopped: resume it"},
+	CodeInvalidItem: {status: 400, kind: "refused", text: "item {index} of the list: {cause}"},
+	CodeClosed:      {status: 409, text: "feed {feed} has been closed"},
+	CodeStopped:     {status: 409, text: "feed {feed} has been stopped: resume it"},
 	CodeSession: {status: 502, problem: "UnavailableError",
 		text: "the items are for another session: session {session} of feed {feed} is open"},
-	CodeNotFeed: {status: 404, meaning: "the job is not a feed",
-		text: "job {feed} is not a feed: start one with Spec.Feed"},
-	CodeUnserved: {status: 503, meaning: "no worker serves the feed's pool",
-		text: "no worker serves the pool of feed {feed}: start one"},
-	CodeSilent:   {status: 504, problem: "TimeoutError", late: true, text: "feed {feed} has not answered within {waited}"},
-	CodeReleased: {status: 503, problem: "UnavailableError", text: feedclient.ErrReleased.Error()},
-	CodeUncertain: {status: 502, meaning: "it is not known whether items were accepted",
-		text: "{cause}; it is not known whether the request was accepted"},
-	CodeTimeout: {status: 504, late: true, meaning: "no outcome in time; an accepted item keeps its place",
-		text: "no outcome within {waited}"},
-	CodeItem: {status: 422, kind: job.KindError, meaning: "of one value: the item has failed",
-		text: "{item}{kind}: {cause}"},
-	CodeDropped: {status: 422, kind: "dropped", meaning: "of one value: the handler gave no result",
-		text: "{item}the handler gave no result"},
-	CodeDiscarded: {status: 410, kind: "discarded", meaning: "of one value: its session has ended",
-		text: "{item}discarded, because session {session} has ended"},
-	CodeStored: {status: 410, kind: "stored", meaning: "the gateway cannot read the outcome from the feed's store",
-		text: "the outcome of the item is in the feed's store"},
-	CodeDecode: {status: 502, kind: "decode", meaning: "the result cannot be decoded",
-		text: "{item}decoding the result: {cause}"},
+	CodeNotFeed:  {status: 404, text: "job {feed} is not a feed: start one with Spec.Feed"},
+	CodeUnserved: {status: 503, text: "no worker serves the pool of feed {feed}: start one"},
+	CodeSilent: {status: 504, problem: "TimeoutError", late: true,
+		text: "feed {feed} has not answered within {waited}"},
+	CodeReleased:  {status: 503, problem: "UnavailableError", text: feedclient.ErrReleased.Error()},
+	CodeUncertain: {status: 502, text: "{cause}; it is not known whether the request was accepted"},
+	CodeTimeout:   {status: 504, late: true, text: "no outcome within {waited}"},
+	CodeItem:      {status: 422, kind: job.KindError, text: "{item}{kind}: {cause}"},
+	CodeDropped:   {status: 422, kind: "dropped", text: "{item}the handler gave no result"},
+	CodeDiscarded: {status: 410, kind: "discarded", text: "{item}discarded, because session {session} has ended"},
+	CodeStored:    {status: 410, kind: "stored", text: "the outcome of the item is in the feed's store"},
+	CodeDecode:    {status: 502, kind: "decode", text: "{item}decoding the result: {cause}"},
 }
 
 // Problem returns the type and the HTTP status of the gateway's answer.

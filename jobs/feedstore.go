@@ -181,44 +181,25 @@ func (f *Feed[In, Out]) fromStore(ctx context.Context, o wire.ItemResult) (wire.
 		}
 	}
 	for failed := 0; ; {
-		found, final, err := f.committed(ctx, o.Item)
-		var broken *reportError
-		switch {
-		case err == nil && (found != nil):
-			return *found, nil
-		case errors.As(err, &broken):
-			if failed++; failed == findTries {
-				return o, broken.err
-			}
-		case err != nil && (final || !errors.Is(err, fs.ErrNotExist)):
-			return o, err
-		case final:
-			return o, errors.New("the feed has ended, and has not recorded it")
-		default:
+		report, err := f.recent(ctx)
+		if err == nil {
 			failed = 0
+			found, ok, err := f.store.Find(ctx, report, o.Item)
+			switch final := report.State.Final(); { // nothing more will be committed
+			case ok && err == nil:
+				return found, nil
+			case err != nil && (final || !errors.Is(err, fs.ErrNotExist)):
+				return o, err
+			case final:
+				return o, errors.New("the feed has ended, and has not recorded it")
+			}
+		} else if failed++; failed == findTries {
+			return o, err
 		}
 		if !backoff.Wait(findEvery, ctx.Done()) {
 			return o, ctx.Err()
 		}
 	}
-}
-
-// reportError is the error of asking a job for its report.
-type reportError struct{ err error }
-
-func (e *reportError) Error() string { return e.err.Error() }
-
-// committed looks for the outcome of an item in what is committed; nil: it is not there. final: nothing more will be committed.
-func (f *Feed[In, Out]) committed(ctx context.Context, item int64) (found *wire.ItemResult, final bool, err error) {
-	report, err := f.recent(ctx)
-	if err != nil {
-		return nil, false, &reportError{err}
-	}
-	outcome, ok, err := f.store.Find(ctx, report, item)
-	if ok && err == nil {
-		found = &outcome
-	}
-	return found, report.State.Final(), err
 }
 
 // shared is a report for all callers that look for results.

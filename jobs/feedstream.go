@@ -182,13 +182,11 @@ func (f *Feed[In, Out]) outcomeOf(ctx context.Context, fed fedItem[In], limit ti
 		r.Ordinal = outcome.Item
 	}
 	if limit > 0 && outcome.Stored {
-		limited, cancel := context.WithDeadline(ctx, fed.deadline(limit))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, fed.deadline(limit))
 		defer cancel()
-		outcome, err = f.fetch(limited, outcome, fed.at)
-	} else {
-		outcome, err = f.fetch(ctx, outcome, fed.at)
 	}
-	if err != nil {
+	if outcome, err = f.fetch(ctx, outcome, fed.at); err != nil {
 		return r, err
 	}
 	r.Out, err = decodeOutcome[Out](outcome)

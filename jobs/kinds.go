@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 
+	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -54,10 +55,7 @@ func inputsOf(s job.Spec) string {
 
 // ticksOf says how often a loop ticks.
 func ticksOf(s job.Spec) string {
-	slots := "1 slot"
-	if s.Loop.Slots > 1 {
-		slots = fmt.Sprintf("%d slots", s.Loop.Slots)
-	}
+	slots := text.Count(s.Loop.Slots, "slot")
 	if s.Loop.Every == 0 {
 		return "loop back to back, " + slots
 	}

@@ -34,14 +34,6 @@ func (f ListFilter) chooses(j Listed) bool {
 	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
 }
 
-// query is the list filter of Temporal that finds what the filter chooses from.
-func (f ListFilter) query() string {
-	if f.Running {
-		return JobsQuery + " AND ExecutionStatus = 'Running'"
-	}
-	return JobsQuery
-}
-
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
 const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" + wire.WorkflowQueue + "'"
 
@@ -58,12 +50,15 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
 func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
-	f := orZero(filter)
+	f, query := orZero(filter), JobsQuery
+	if f.Running {
+		query += " AND ExecutionStatus = 'Running'"
+	}
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         f.query(),
+			Query:         query,
 			PageSize:      int32(min(limit-len(jobs), 1000)),
 			NextPageToken: token,
 		})

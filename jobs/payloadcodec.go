@@ -1,8 +1,6 @@
 package jobs
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
@@ -49,18 +47,16 @@ func ReadCodec(file string) (*Codec, error) {
 		return nil, fmt.Errorf("reading the codec's keys: %w", err)
 	}
 	c := &Codec{keys: map[string]cipher.AEAD{}}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		if err := c.add(line); err != nil { // which never shows a key
 			return nil, fmt.Errorf("reading the codec's keys: %s, line %d: %w", file, n, err)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the codec's keys: %s: %w", file, err)
 	}
 	if c.first == "" {
 		return nil, fmt.Errorf("reading the codec's keys: %s has none: write an ID and 32 bytes in base64 on a line", file)

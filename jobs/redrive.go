@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -57,9 +58,7 @@ func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*R
 		return nil, err
 	}
 	spec := in.Spec.With(report.Settings)
-	if o.BatchItems != 0 {
-		spec.BatchItems = o.BatchItems
-	}
+	spec.BatchItems = cmp.Or(o.BatchItems, spec.BatchItems)
 	start := StartOptions{Reuse: true}
 	switch {
 	case report.State == job.Completed && report.Failed == 0:

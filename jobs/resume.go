@@ -70,7 +70,10 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 
 // nextRun returns how to continue a job that was started with this input and has ended with this report.
 func (c *Client) nextRun(ctx context.Context, in wire.StartInput, report job.Report) (StartOptions, error) {
-	start := StartOptions{Resume: resumePoint(&in, report), Reuse: true, Earlier: earlierRuns(&in, report), salvage: unsalvaged(&in, report)}
+	start := StartOptions{
+		Resume: resumePoint(&in, report), Reuse: true, Earlier: earlierRuns(&in, report),
+		salvage: slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):]), // what the job has not committed
+	}
 	if report.Loop != nil {
 		start.loop = report.Loop.At
 	}
@@ -130,11 +133,6 @@ func resumePoint(in *wire.StartInput, report job.Report) []string {
 		return nil
 	}
 	return in.Resume
-}
-
-// unsalvaged is the part of Salvage that the job has not committed.
-func unsalvaged(in *wire.StartInput, report job.Report) []json.RawMessage {
-	return slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):])
 }
 
 // hopeless reports whether the job has failed because nothing worked.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -78,10 +77,9 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	of := kindOf(spec, nil)
 	memo := of.memoOf(spec)
 	memo[wire.MemoCron] = o.Cron
-	action := &client.ScheduleWorkflowAction{
+	action := client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
 		Workflow:            wire.WorkflowJob,
-		Args:                []any{in},
 		TaskQueue:           wire.WorkflowQueue,
 		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		StaticSummary:       of.summary(spec),
@@ -91,20 +89,14 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	expressions, zone := o.Ticks()
 	options := client.ScheduleOptions{
 		ID: spec.Name, Spec: client.ScheduleSpec{CronExpressions: expressions, TimeZoneName: zone},
-		Overlap: policies[cmp.Or(o.Overlap, job.OverlapSkip)], CatchupWindow: o.CatchUp, Action: action,
+		Overlap: policies[cmp.Or(o.Overlap, job.OverlapSkip)], CatchupWindow: o.CatchUp,
 	}
-	if c.searchable(ctx) {
-		searchable, found := in, *action
-		searchable.Searchable = true
-		found.Args, found.TypedSearchAttributes = []any{searchable}, search.Attributes{Pool: spec.Pool, State: job.Running}.Typed()
-		options.Action = &found
-		err := put(ctx, options)
-		if _, ok := errors.AsType[*serviceerror.InvalidArgument](err); !ok {
-			return err
-		}
-		options.Action = action
-	}
-	return put(ctx, options)
+	return c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) error {
+		action := action // each try has its own
+		action.Args, action.TypedSearchAttributes = []any{in}, attributes
+		options.Action = &action
+		return put(ctx, options)
+	})
 }
 
 func (c *Client) createSchedule(ctx context.Context, o client.ScheduleOptions) error {

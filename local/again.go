@@ -38,34 +38,27 @@ func Redrive(ctx context.Context, name string, h worker.Handler, redrive jobs.Re
 func StoreDir(state, name string) string { return filepath.Join(state, "jobs", name) }
 
 func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *jobs.Client) (*jobs.Run, error)) (job.Report, error) {
-	if ctx.Err() != nil {
-		return job.Report{}, context.Cause(ctx)
-	}
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return job.Report{}, fmt.Errorf("local options: %w", err)
+	r, err := newRun(ctx, o)
+	if err != nil {
+		return job.Report{}, err
 	}
 	if o.State == "" {
 		return job.Report{}, errors.New("no state: set Options.State to that of the job's run")
 	}
-	r := &run{o: o, ctx: ctx, state: o.State, named: name}
+	r.named = name
 	defer r.access.Close()
 	r.begin = func(ctx context.Context, client *jobs.Client) (*jobs.Run, error) { return begin(r, ctx, client) }
-	if err := r.locateState(); err != nil {
+	dir, err := os.Getwd()
+	if err != nil {
+		return job.Report{}, fmt.Errorf("finding the working directory: %w", err)
+	}
+	if err := store.MakeAbsolute(dir, &r.state); err != nil {
 		return job.Report{}, err
 	}
 	if _, err := os.Stat(devserver.StateDir(r.state)); err != nil {
 		return job.Report{}, &jobs.NotFoundError{Name: name}
 	}
 	return r.all(h)
-}
-
-func (r *run) locateState() error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("finding the working directory: %w", err)
-	}
-	return store.MakeAbsolute(dir, &r.state)
 }
 
 // lookUp takes the spec of a job that is continued by its name.
@@ -122,7 +115,8 @@ func (r *run) resume(ctx context.Context, client *jobs.Client, settings job.Sett
 		return nil, err
 	}
 	if cleared {
-		return nil, r.errCleared()
+		return nil, fmt.Errorf("what job %s had done is gone from its store, %s: give its own command again, which starts it afresh",
+			r.spec.Name, r.spec.WithDefaults().Store)
 	}
 	running, err := client.Resume(ctx, r.named, jobs.ResumeOptions{Settings: settings, TaskTimeout: taskTimeout})
 	if err != nil || len(heads) > 0 || !r.ownStore {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/outputs"
@@ -218,12 +219,10 @@ func (r *run) follow(ctx context.Context, running *jobs.Run) (job.Report, error)
 
 // startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the error, which stops the job, or nil.
 func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error {
-	if !r.spec.Streams() {
-		none := make(chan error, 1)
-		none <- nil
-		return none
-	}
 	return trap.Go("printing results", func() error {
+		if !r.spec.Streams() {
+			return nil
+		}
 		err := r.printWhile(ctx, running)
 		if err != nil && ctx.Err() == nil {
 			if stopErr := running.Stop(ctx, job.Stop{Reason: err.Error()}); stopErr != nil {
@@ -234,20 +233,14 @@ func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error
 	})
 }
 
-// printEvery is the longest time between two reads of what has been committed.
+// printEvery is the longest wait between two reads of what has been committed.
 const printEvery = 500 * time.Millisecond
 
 func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 	var follower outputs.Follower
 	to := &resultsWriter{w: r.o.Results}
-	look := time.NewTicker(min(r.spec.WithDefaults().Files.Flush, printEvery))
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-		}
+	every := min(r.spec.WithDefaults().Files.Flush, printEvery)
+	for backoff.Wait(every, ctx.Done()) {
 		report, err := running.Report(ctx)
 		if err != nil || !outputs.Follows(report) {
 			continue // who follows the job deals with it
@@ -255,8 +248,9 @@ func (r *run) printWhile(ctx context.Context, running *jobs.Run) error {
 		err = follower.Copy(context.WithoutCancel(ctx), &r.access, report, to)
 		r.printed = follower.Next()
 		if err != nil {
-			err = to.orOther(err)
+			err = cmp.Or(to.err, err)
 			return fmt.Errorf("printing the results: %w; the job is stopped, and the same command continues it once it has read its whole input", err)
 		}
 	}
+	return nil
 }

@@ -82,11 +82,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) validate() error {
-	if o.ProgressInterval < 0 {
-		return &job.FieldError{Field: "ProgressInterval", Problem: fmt.Sprintf("%v: use a duration above 0", o.ProgressInterval)}
+// newRun returns a run with these options, with their defaults.
+func newRun(ctx context.Context, o Options) (*run, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	return nil
+	o = o.withDefaults()
+	if o.ProgressInterval < 0 {
+		problem := fmt.Sprintf("%v: use a duration above 0", o.ProgressInterval)
+		return nil, fmt.Errorf("local options: %w", &job.FieldError{Field: "ProgressInterval", Problem: problem})
+	}
+	return &run{o: o, ctx: ctx, state: o.State}, nil
 }
 
 // Run runs a job to its end and returns its final report. It starts a Temporal server and a worker
@@ -106,14 +112,10 @@ func (o Options) validate() error {
 // A job that fails gives its report and a *jobs.FailedError. A job that its handler or another process stops gives a report with
 // the state stopped, and no error. Failed items are not an error either: the report counts them.
 func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job.Report, err error) {
-	if ctx.Err() != nil {
-		return job.Report{}, context.Cause(ctx)
+	r, err := newRun(ctx, o)
+	if err != nil {
+		return job.Report{}, err
 	}
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return job.Report{}, fmt.Errorf("local options: %w", err)
-	}
-	r := &run{o: o, ctx: ctx, state: o.State}
 	defer r.access.Close()
 	r.begin = r.startOrContinue
 	if o.State == "" {

@@ -110,22 +110,21 @@ func (r *run) checkPools(h worker.Handler) error {
 		return nil
 	}
 	var errs []error
-	served := map[string]bool{}
+	var served []string
 	for _, name := range slices.Sorted(maps.Keys(r.o.Pools)) {
-		served[privatePool(r.spec.Name, name)] = true
+		served = append(served, privatePool(r.spec.Name, name))
 		if r.o.Pools[name].Handler.IsZero() && h.IsZero() {
 			errs = append(errs, fmt.Errorf("pool %s has no handler", name))
 		}
 	}
-	reached := map[string]bool{}
-	for _, pool := range reachedPools(r.spec.WithDefaults()) {
-		reached[pool] = true
-		if !served[pool] {
+	reached := reachedPools(r.spec.WithDefaults())
+	for _, pool := range reached {
+		if !slices.Contains(served, pool) {
 			errs = append(errs, fmt.Errorf("pool %s of job %s has no entry: add it to Options.Pools", publicPool(r.spec.Name, pool), r.spec.Name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.o.Pools)) {
-		if !reached[privatePool(r.spec.Name, name)] {
+		if !slices.Contains(reached, privatePool(r.spec.Name, name)) {
 			errs = append(errs, fmt.Errorf("no stage of job %s uses pool %s: leave it out of Options.Pools", r.spec.Name, name))
 		}
 	}

@@ -30,7 +30,7 @@ const printedKey = "PRINTED"
 func (r *run) print(ctx context.Context, report job.Report) error {
 	to := &resultsWriter{w: r.o.Results}
 	if _, err := outputs.Results(ctx, &r.access, report, outputs.Selection{From: r.printed}, to); err != nil {
-		err = ledger.Plain(to.orOther(err))
+		err = ledger.Plain(cmp.Or(to.err, err))
 		if r.o.State == "" {
 			return fmt.Errorf("printing the results: %w", err)
 		}
@@ -92,17 +92,8 @@ type resultsWriter struct {
 // Write implements io.Writer.
 func (w *resultsWriter) Write(p []byte) (int, error) {
 	n, err := w.w.Write(p)
-	if err != nil {
-		w.err = err
-	}
+	w.err = cmp.Or(err, w.err)
 	return n, err
-}
-
-func (w *resultsWriter) orOther(err error) error {
-	if w.err != nil {
-		return w.err
-	}
-	return err
 }
 
 // A state is used again and again, so a job that has completed leaves only what a later command reads: the history of

@@ -274,11 +274,6 @@ func (r *run) lacks(ctx context.Context, heads []string) (bool, error) {
 	return false, nil
 }
 
-// errCleared is about a job that cannot be continued by its name.
-func (r *run) errCleared() error {
-	return fmt.Errorf("what job %s had done is gone from its store, %s: give its own command again, which starts it afresh", r.spec.Name, r.spec.WithDefaults().Store)
-}
-
 // explain says what to do about the error of asking a job that another version of stint has begun, and this one cannot read.
 func (r *run) explain(err error) error {
 	if _, failing := errors.AsType[*serviceerror.WorkflowNotReady](err); !failing {

@@ -89,7 +89,7 @@ func (e *embedding) handlers(p *Program) (h worker.Handler, pools map[string]loc
 			return h, pools, err
 		}
 	}
-	if !p.builtIn() && !e.worker.named() {
+	if !p.builtIn() && len(e.worker.named()) == 0 {
 		return h, nil, usageError("no handler given: use --exec COMMAND or --serve COMMAND, or for a job with stages --file FILE, whose pools run them")
 	}
 	h, err = e.worker.handler(p)
@@ -116,18 +116,12 @@ func (r *running) again(command string) string {
 		}
 		for _, value := range values {
 			if f.Name == "env" {
-				value = variableName(value)
+				value, _, _ = strings.Cut(value, "=") // it may be a secret: it is never printed
 			}
 			words = append(words, "--"+f.Name, shellWord(value))
 		}
 	})
 	return strings.Join(words, " ")
-}
-
-// variableName is the name in an entry of --env. Its value may be a secret: it is never printed.
-func variableName(entry string) string {
-	name, _, _ := strings.Cut(entry, "=")
-	return name
 }
 
 // hidden names the variables that the command line of again needs in its environment, because it has their names only: those that
@@ -144,11 +138,11 @@ func (r *running) hidden() (names []string) {
 
 // shellWord quotes a word if a POSIX shell needs it.
 func shellWord(word string) string {
-	quoted, err := syntax.Quote(word, syntax.LangPOSIX)
-	if err != nil { // it cannot be written in POSIX: a shell with $'…' reads this
-		if quoted, err = syntax.Quote(word, syntax.LangBash); err != nil {
-			return word // with a null byte, which no command line has
+	// A text that cannot be written in POSIX can be with $'…', which other shells read.
+	for _, shell := range []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash} {
+		if quoted, err := syntax.Quote(word, shell); err == nil {
+			return quoted
 		}
 	}
-	return quoted
+	return word // with a null byte, which no command line has
 }

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,12 +34,11 @@ type part struct {
 
 // draw draws the bar over the last one.
 func (p *progress) draw(r job.Report) {
-	width := anyWidth
+	width := 0
 	if p.width != nil {
-		if w := p.width(); w > 0 {
-			width = w
-		}
+		width = p.width()
 	}
+	width = cmp.Or(width, anyWidth)
 	fmt.Fprintf(p.w, "\r%s\x1b[K", barLine(r, p.speed(), width-1)) // the last column would have some terminals begin another line
 	p.drawn = true
 }

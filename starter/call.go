@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ Exit status: 0 every item has its result, 1 the feed takes no items, 3 some item
 not answered at all within --timeout.`,
 		Example: `  stint feed call risk '{"species":"Osprey","size":"Large"}'
   stint feed call risk -f strikes.jsonl > risks.jsonl`,
-		Args: feedItemsArgs(),
+		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args) },
 	}
 	fs := cmd.Flags()
@@ -64,24 +65,24 @@ func (o *callOptions) run(ctx context.Context, p *Program, args []string) error 
 	limit := waitLimit{timeout: o.timeout}.begun()
 	options := jobs.FeedOptions{Session: o.items.session}
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
-		source, err := o.source(p, listed.Format)
+		items, lines, err := o.source(p, listed.Format)
 		if err != nil {
 			return err
 		}
-		defer source.close()
+		defer lines.in.Close()
 		each := o.timeout
 		if o.items.file == "" { // they are read
 			each = max(time.Millisecond, time.Until(limit.until))
 		}
 		before := o.timeout - each
 		show := &outcomes{p: p, json: o.json, text: listed.Format == "text"}
-		for result, err := range feed.Stream(ctx, source.all(), jobs.StreamOptions{InPlace: true, Limit: each}) {
+		for result, err := range feed.Stream(ctx, items, jobs.StreamOptions{InPlace: true, Limit: each}) {
 			if err := show.one(result, waitedMore(err, before)); err != nil {
 				return err
 			}
 		}
-		if source.err != nil {
-			return source.err
+		if lines.err != nil {
+			return lines.err
 		}
 		if show.late > 0 && show.late == show.failed && !show.some {
 			fmt.Fprintln(p.Stderr, p.whoDoesNotAnswer(ctx, o.client, o.client.Get(listed.Name)))
@@ -107,53 +108,17 @@ func waitedMore(err error, before time.Duration) error {
 	return &late
 }
 
-// callSource are the items of a call.
-type callSource struct {
-	items []json.RawMessage
-	lines *itemLines
-	err   error // why reading ended early
-}
-
-func (o *callOptions) source(p *Program, format string) (*callSource, error) {
+// source returns the items of a call, and the lines of which they are read, if they are.
+func (o *callOptions) source(p *Program, format string) (iter.Seq[json.RawMessage], *itemLines, error) {
 	if o.items.file == "" {
 		items, err := o.items.encoded(format)
-		return &callSource{items: items}, err
+		return slices.Values(items), &itemLines{in: io.NopCloser(p.Stdin)}, err
 	}
 	lines, err := o.items.open(p, format)
-	return &callSource{lines: lines}, err
-}
-
-func (s *callSource) close() {
-	if s.lines != nil {
-		_ = s.lines.close() // it was only read
+	if err != nil {
+		return nil, nil, err
 	}
-}
-
-// all yields the items. An invalid line is yielded as it is, so that its error stands at its place.
-func (s *callSource) all() iter.Seq[json.RawMessage] {
-	return func(yield func(json.RawMessage) bool) {
-		for _, item := range s.items {
-			if !yield(item) {
-				return
-			}
-		}
-		for s.lines != nil {
-			line, err := s.lines.next()
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					s.err = err
-				}
-				return
-			}
-			item, err := encodeItem(line, s.lines.format)
-			if err != nil {
-				item = append(json.RawMessage(nil), line...)
-			}
-			if !yield(item) {
-				return
-			}
-		}
-	}
+	return lines.all, lines, nil
 }
 
 // outcomes prints the outcomes of a call.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -26,6 +27,15 @@ func (p *Program) path(name string) string {
 // withClient dials and runs fn with a client of jobs. A request to end ends fn's context.
 func (c *connection) withClient(ctx context.Context, p *Program, fn func(context.Context, *jobs.Client) error) error {
 	return c.withClientSoon(ctx, p, waitLimit{}, fn)
+}
+
+// withClientUntil is withClient, all of it until the limit is over.
+func (c *connection) withClientUntil(
+	ctx context.Context, p *Program, limit waitLimit, fn func(context.Context, *jobs.Client) error,
+) error {
+	ctx, cancel := limit.limit(ctx)
+	defer cancel()
+	return c.withClient(ctx, p, fn)
 }
 
 // withClientSoon is withClient with a limit for dialling.
@@ -75,7 +85,7 @@ func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string)
 	if err == nil || ctx.Err() != nil {
 		return report, err
 	}
-	failing := failingTask(ctx, client.Get(name))
+	failing, _ := failingTask(ctx, client.Get(name)) // nil if that is not known
 	if failing == nil && !jobs.Unanswered(err) {
 		return report, err
 	}
@@ -130,6 +140,17 @@ func printEither[T any](p *Program, asJSON bool, v T, forPeople func(io.Writer, 
 		return printJSON(p.Stdout, v)
 	}
 	return forPeople(p.Stdout, v)
+}
+
+// asking are the flags of a command that asks the server and prints what it says.
+type asking struct {
+	connection connection
+	json       bool
+}
+
+func (o *asking) addFlags(fs *pflag.FlagSet) {
+	o.connection.addFlags(fs)
+	fs.BoolVar(&o.json, "json", false, "print JSON")
 }
 
 func jobArg() cobra.PositionalArgs { return wrongArgs(cobra.ExactArgs(1)) }

@@ -66,7 +66,7 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 	if err != nil {
 		return nil, err
 	}
-	options.Logger = sdkLogger(p.Stderr, verbose)
+	options.Logger = sdklog.NewStructuredLogger(newLogger(p.Stderr, verbose))
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, worker.DialOption())
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
@@ -79,18 +79,12 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 }
 
 func (c *connection) options(p *Program) (sdkclient.Options, error) {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{
-		ConfigFileProfile: c.profile, EnvLookup: p,
-	})
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: c.profile, EnvLookup: p})
 	if err != nil {
 		return options, usageError("reading Temporal's configuration: %v", err)
 	}
-	if c.address != "" {
-		options.HostPort = c.address
-	}
-	if c.namespace != "" {
-		options.Namespace = c.namespace
-	}
+	options.HostPort = cmp.Or(c.address, options.HostPort)
+	options.Namespace = cmp.Or(c.namespace, options.Namespace)
 	ui, _ := p.lookup(uiVariable)
 	if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
 		options.HostPort = cmp.Or(options.HostPort, holder.Address)
@@ -175,27 +169,14 @@ func dialError(err error) error {
 
 // rootCause returns the end of a chain of errors: it has the reason.
 func rootCause(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
+	return err
 }
 
-// newWorkerLogger makes the log of a worker: events of its slots, and the standard error of their
-// programs.
-func newWorkerLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo}))
-}
-
-// sdkLogger lets warnings through, or all when verbose.
-func sdkLogger(w io.Writer, verbose bool) sdklog.Logger {
-	return sdklog.NewStructuredLogger(newLogger(w, verbose))
-}
-
-// newLogger makes the log of the server and Temporal's SDK: errors, or everything when verbose.
+// newLogger makes a log: of the server and Temporal's SDK for errors, or everything when verbose; of a worker, which is
+// verbose, for events of its slots and the standard error of their programs.
 func newLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelError
 	if verbose {
@@ -248,6 +229,21 @@ func (w *serverPatience) dial(ctx context.Context, p *Program, c *connection, ve
 		return nil, interrupted
 	}
 	return client, err
+}
+
+// withServer dials and runs fn with a client of jobs. A signal before that ends the command: it has nothing in hand.
+func (w *serverPatience) withServer(
+	ctx context.Context, p *Program, c *connection, verbose bool, fn func(*jobs.Client) error,
+) error {
+	client, err := w.dial(ctx, p, c, verbose)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil
+	case err != nil:
+		return err
+	}
+	defer client.Close()
+	return fn(c.clientOf(client))
 }
 
 // await dials until the server answers, ctx ends, or the limit has passed.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/job"
@@ -29,14 +28,8 @@ type feedClient = jobs.Feed[json.RawMessage, json.RawMessage]
 
 // feedCommand is what the commands for the clients of a feed have in common.
 type feedCommand struct {
-	connection connection
-	json       bool
-	client     *jobs.Client // set by withFeed
-}
-
-func (o *feedCommand) addFlags(fs *pflag.FlagSet) {
-	o.connection.addFlags(fs)
-	fs.BoolVar(&o.json, "json", false, "print JSON")
+	asking
+	client *jobs.Client // set by withFeed
 }
 
 // answerWithin is the flag --timeout of a command to whose requests a feed answers at once.
@@ -156,9 +149,7 @@ func (o *closeOptions) run(cmd *cobra.Command, p *Program, name string) error {
 		fmt.Fprintf(p.Stderr, "%s is closed: it completes when its items are done\n", name)
 		return nil
 	}
-	ctx, cancel := limit.limit(ctx)
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(ctx, p, limit, func(ctx context.Context, client *jobs.Client) error {
 		return watched{client.Get(name), []string{pool}, following{json: o.json, limit: limit}}.toEnd(ctx, p, client)
 	})
 }

@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -90,7 +89,7 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	if len(roots) > 1 && slices.Contains(roots, worker.AllowAll) {
 		return usageError("--allow %s makes the other roots useless: use it alone", worker.AllowAll)
 	}
-	log := newWorkerLogger(p.Stderr)
+	log := newLogger(p.Stderr, true)
 	options := gateway.Options{Requests: o.requests, Log: log}
 	if o.tokens != "" {
 		if options.Tokens, err = gateway.ReadTokens(p.path(o.tokens), log); err != nil {
@@ -100,15 +99,15 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	if err := gateway.Check(address, options); err != nil {
 		return usageError("--listen %s: %w (--token-file FILE)", o.listen, err)
 	}
-	c, err := o.patience.dial(ctx, p, &o.connection, o.verbose)
-	switch {
-	case errors.Is(err, errInterrupted):
-		return nil // it has nothing in hand
-	case err != nil:
-		return err
-	}
-	defer c.Close()
-	client := o.connection.clientOf(c)
+	return o.patience.withServer(ctx, p, &o.connection, o.verbose, func(client *jobs.Client) error {
+		return o.serve(ctx, p, client, roots, address, options)
+	})
+}
+
+// serve serves the feeds of the client, whose stores lie below the roots.
+func (o *serveOptions) serve(
+	ctx context.Context, p *Program, client *jobs.Client, roots []string, address string, options gateway.Options,
+) error {
 	var feed jobs.FeedOptions
 	if len(roots) > 0 {
 		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})
@@ -122,10 +121,6 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	return o.serve(ctx, p, server)
-}
-
-func (o *serveOptions) serve(ctx context.Context, p *Program, server *gateway.Server) error {
 	ctx, end := p.draining(ctx, "ending (%v): requests under way get %v", o.drain)
 	defer end()
 	fmt.Fprintf(p.Stderr, "gateway: http://%s\n", server.Address())

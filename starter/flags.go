@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -151,10 +152,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 			inputs = fromFile
 		}
 	}
-	if err := refuseZeros(cmd.Flags()); err != nil {
-		return job.Spec{}, err
-	}
-	if err := refuseEmpty(cmd.Flags(), "name", "pool"); err != nil {
+	if err := cmp.Or(refuseZeros(cmd.Flags(), neverZero), refuseEmpty(cmd.Flags(), "name", "pool")); err != nil {
 		return job.Spec{}, err
 	}
 	for name, limit := range map[string]time.Duration{"grace": o.grace, "call-timeout": o.timeout} {
@@ -173,13 +171,19 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	return o.absolute(s, dir)
 }
 
-// refuseZeros refuses zeros that the spec would replace by the default.
-func refuseZeros(fs *pflag.FlagSet) error {
-	for _, limit := range []struct{ name, values string }{
-		{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
-		{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"}, {"flush", "10ms to 1h"},
-		{"capacity", "1 to 100000"}, {"capacity-bytes", "1KiB to 64MiB"}, {"keep", "1s to 24h"},
-	} {
+// flagRange is a flag whose zero would be replaced by its default, with the values that it takes.
+type flagRange struct{ name, values string }
+
+// neverZero are those of jobs.
+var neverZero = []flagRange{
+	{"max-item", "1 to 1GiB"}, {"max-input", "1 to 1EiB"}, {"attempts", "1 to 1000"}, {"item-attempts", "1 to 1000"},
+	{"expiry", "1s to 24h"}, {"backoff", "1ms to 1m"}, {"flush", "10ms to 1h"},
+	{"capacity", "1 to 100000"}, {"capacity-bytes", "1KiB to 64MiB"}, {"keep", "1s to 24h"},
+}
+
+// refuseZeros refuses zeros that would be replaced by the default.
+func refuseZeros(fs *pflag.FlagSet, ranges []flagRange) error {
+	for _, limit := range ranges {
 		flag := fs.Lookup(limit.name)
 		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s" || text == "0B") {
 			return usageError("--%s %s: use %s", limit.name, text, limit.values)

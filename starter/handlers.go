@@ -39,8 +39,9 @@ func command(flag string, open func(argv ...string) worker.Handler, checks ...fu
 		if err != nil {
 			return worker.Handler{}, usageError("--%s: %v", flag, err)
 		}
-		if err := checkProgram(flag, argv); err != nil {
-			return worker.Handler{}, err
+		if found := assignment.FindStringSubmatch(argv[0]); found != nil { // only a shell knows that
+			return worker.Handler{}, usageError(
+				"--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
 		}
 		for _, check := range checks {
 			if err := check(argv); err != nil {
@@ -51,9 +52,9 @@ func command(flag string, open func(argv ...string) worker.Handler, checks ...fu
 	}
 }
 
-// named reports whether a flag gives a handler.
-func (o *workerOptions) named() bool {
-	return slices.ContainsFunc(handlerKinds, func(kind handlerKind) bool { return *o.handlers[kind.flag] != "" })
+// named returns the kinds of handlers that flags give.
+func (o *workerOptions) named() []handlerKind {
+	return slices.DeleteFunc(slices.Clone(handlerKinds), func(kind handlerKind) bool { return *o.handlers[kind.flag] == "" })
 }
 
 // choose returns the program's handler, or the one that the flags name.
@@ -64,7 +65,7 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 		}
 		return p.Handler, nil
 	}
-	if !o.named() {
+	if len(o.named()) == 0 {
 		return worker.Handler{}, usageError("no handler given: use --%s COMMAND", strings.Join(handlerFlags(), " COMMAND or --"))
 	}
 	return o.open()
@@ -72,12 +73,7 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 
 // open returns the handler of the flags, one of which is set.
 func (o *workerOptions) open() (worker.Handler, error) {
-	var given []handlerKind
-	for _, kind := range handlerKinds {
-		if *o.handlers[kind.flag] != "" {
-			given = append(given, kind)
-		}
-	}
+	given := o.named()
 	if len(given) > 1 {
 		return worker.Handler{}, usageError("a worker has one handler: give either --%s or --%s", given[0].flag, given[1].flag)
 	}
@@ -87,20 +83,12 @@ func (o *workerOptions) open() (worker.Handler, error) {
 // poolHandler returns the handler of a pool of a job file: one that its keys name, or the program's own.
 func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
 	switch {
-	case o.named():
+	case len(o.named()) > 0:
 		return o.open()
 	case p.builtIn():
 		return p.Handler, nil
 	}
 	return worker.Handler{}, errors.New("no handler given: use " + strings.Join(handlerFlags(), " or "))
-}
-
-// refuseHandler refuses a handler of the command line beside those of the pools.
-func (o *workerOptions) refuseHandler(p *Program) error {
-	if i := slices.IndexFunc(handlerFlags(), o.flags.Changed); i >= 0 {
-		return usageError("--%s is for a job with one handler: the pools of the job file have theirs", handlerKinds[i].flag)
-	}
-	return nil
 }
 
 // placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.
@@ -139,11 +127,3 @@ var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
 
 // assignment is a word that a shell takes for a variable in front of a command.
 var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
-
-// checkProgram refuses a command that begins with the value of a variable, as only a shell knows it.
-func checkProgram(flag string, argv []string) error {
-	if found := assignment.FindStringSubmatch(argv[0]); found != nil {
-		return usageError("--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
-	}
-	return nil
-}

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,11 +74,7 @@ func addHelpAll(cmd *cobra.Command) {
 
 // help prints what a command does and how it is used.
 func help(cmd *cobra.Command, _ []string) {
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", wrapped(text))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", wrapped(cmp.Or(cmd.Long, cmd.Short)))
 	_ = cmd.Usage() // to a terminal that is gone
 }
 
@@ -203,8 +200,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 
 // wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if wanted := wantedValues[invalid.GetFlag().Value.Type()]; wanted != "" {
 			if errors.Is(err, strconv.ErrRange) {
 				wanted += "; this one is out of range"
@@ -212,8 +208,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			return usageError("--%s %q: use %s", invalid.GetFlag().Name, invalid.GetValue(), wanted)
 		}
 	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return usageError("%w", err)
 	}
 	// The library compares commands only: these have the names of the flags.

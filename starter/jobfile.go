@@ -28,7 +28,8 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 	}
 	var inputs []string
 	var errs []error
-	for _, key := range sortedKeys(keys) {
+	byLine := func(a, b string) int { return cmp.Compare(keys[a].Line, keys[b].Line) }
+	for _, key := range slices.SortedFunc(maps.Keys(keys), byLine) {
 		node := keys[key]
 		switch key {
 		case "input":
@@ -40,7 +41,7 @@ func (o *jobOptions) readFile(fs *pflag.FlagSet, dir string) ([]string, error) {
 		case "stages":
 			o.spec.Stages, err = nodeStages(&node)
 		case "pools":
-			o.pools.set(o.file, &node)
+			o.pools = poolsFile{o.file, &node}
 		default:
 			err = setFlag(fs, key, &node)
 		}
@@ -77,10 +78,6 @@ func readDocument(name, dir string) (map[string]yaml.Node, error) {
 		return nil, usageError("job file %s: %v", name, err)
 	}
 	return keys, nil
-}
-
-func sortedKeys(m map[string]yaml.Node) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Compare(m[a].Line, m[b].Line) })
 }
 
 func setFlag(fs *pflag.FlagSet, key string, node *yaml.Node) error {
@@ -211,21 +208,25 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 	err = eachKey(node, func(key, value *yaml.Node) (err error) {
 		switch key.Value {
 		case "name":
-			err = nodeText(value, &stage.Name)
+			stage.Name, err = parsed(value, parseText)
 		case "pool":
-			err = nodeText(value, &stage.Pool)
+			stage.Pool, err = parsed(value, parseText)
 		case "batch-items":
-			stage.BatchItems, err = nodeNumber(value)
+			stage.BatchItems, err = parsed(value, parseNumber)
 		case "window":
-			stage.Window, err = nodeWindow(value)
+			stage.Window, err = parsed(value, limits.ParseWindow)
 		case "ensemble":
 			stage.Ensemble, err = nodeStages(value)
 		case "fail-fast":
-			stage.KeepErrors, err = nodeNot(value)
+			stage.KeepErrors, err = parsed(value, parseNot)
 		case "switch":
-			err = nodeText(value, &stage.Switch)
+			stage.Switch, err = parsed(value, parseText)
 		case "cases":
-			stage.Cases, err = nodeCases(value)
+			err = eachKey(value, func(key, value *yaml.Node) error { // a map of values to stages
+				of, err := nodeStage(value)
+				stage.Cases = append(stage.Cases, job.Case{Value: key.Value, Stage: of})
+				return err
+			})
 		case "default":
 			var other job.Stage
 			other, err = nodeStage(value)
@@ -239,29 +240,6 @@ func nodeStage(node *yaml.Node) (stage job.Stage, err error) {
 		return err
 	})
 	return stage, err
-}
-
-// nodeWindow reads the window of a stage.
-func nodeWindow(node *yaml.Node) (int, error) {
-	var text string
-	if err := nodeText(node, &text); err != nil {
-		return 0, err
-	}
-	n, err := limits.ParseWindow(text)
-	if err != nil {
-		return 0, fmt.Errorf("line %d: stages: %w", node.Line, err)
-	}
-	return n, nil
-}
-
-// nodeCases reads the cases of a switch: a map of values to stages.
-func nodeCases(node *yaml.Node) (cases []job.Case, err error) {
-	err = eachKey(node, func(key, value *yaml.Node) error {
-		stage, err := nodeStage(value)
-		cases = append(cases, job.Case{Value: key.Value, Stage: stage})
-		return err
-	})
-	return cases, err
 }
 
 // eachKey calls yield with the keys of a map and their values, in their order.
@@ -283,36 +261,35 @@ func eachKey(node *yaml.Node, yield func(key, value *yaml.Node) error) error {
 	return nil
 }
 
-func nodeText(node *yaml.Node, text *string) error {
+// parsed reads a value of a stage.
+func parsed[T any](node *yaml.Node, parse func(string) (T, error)) (value T, err error) {
 	if !isValue(node) {
-		return fmt.Errorf("line %d: stages: %w", node.Line, errNoValue)
+		err = errNoValue
+	} else {
+		value, err = parse(node.Value)
 	}
-	*text = node.Value
-	return nil
+	if err != nil {
+		err = fmt.Errorf("line %d: stages: %w", node.Line, err)
+	}
+	return value, err
 }
 
-// nodeNumber reads a whole number of 1 or more.
-func nodeNumber(node *yaml.Node) (int64, error) {
-	var text string
-	if err := nodeText(node, &text); err != nil {
-		return 0, err
-	}
+func parseText(text string) (string, error) { return text, nil }
+
+// parseNumber reads a whole number of 1 or more.
+func parseNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("line %d: stages: invalid number %q: use a whole number of 1 or more", node.Line, text)
+		return 0, fmt.Errorf("invalid number %q: use a whole number of 1 or more", text)
 	}
 	return n, nil
 }
 
-// nodeNot reads true or false, and returns the other.
-func nodeNot(node *yaml.Node) (bool, error) {
-	var text string
-	if err := nodeText(node, &text); err != nil {
-		return false, err
-	}
+// parseNot reads true or false, and returns the other.
+func parseNot(text string) (bool, error) {
 	is, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, fmt.Errorf("line %d: stages: invalid value %q: use true or false", node.Line, text)
+		return false, fmt.Errorf("invalid value %q: use true or false", text)
 	}
 	return !is, nil
 }

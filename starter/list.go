@@ -21,10 +21,8 @@ import (
 const maxListed = 1000
 
 type listCommand struct {
-	connection connection
-	states     []string
-	pools      []string
-	json       bool
+	asking
+	states, pools []string
 }
 
 func newList(p *Program) *cobra.Command {
@@ -52,10 +50,9 @@ A job is stuck if its coordination fails again and again, as it does with worker
 			})
 		},
 	}
-	o.connection.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&o.states, "state", nil, "only jobs in this `STATE`: "+strings.Join(stateNames(), ", ")+"; repeatable")
 	cmd.Flags().StringArrayVar(&o.pools, "pool", nil, "only jobs of this pool; repeatable")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -86,22 +83,17 @@ func printJobs(out io.Writer, listed []jobs.Listed) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tDONE\tFAILED\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
 	for _, j := range listed {
-		took := since(j.Started)
+		took, state := since(j.Started), string(j.State)
+		if j.Stuck {
+			state += ", stuck"
+		}
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, listedState(j), listedDone(j), listedFailed(j),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Name, j.Pool, state, listedDone(j), listedFailed(j),
 			j.Started.Local().Format(time.DateTime), took, cmp.Or(j.Source, unknown), j.Output)
 	}
 	return w.Flush()
-}
-
-// listedState is a job's state, and whether it is stuck in it.
-func listedState(j jobs.Listed) string {
-	if j.Stuck {
-		return string(j.State) + ", stuck"
-	}
-	return string(j.State)
 }
 
 // listedDone is how much of a job was done when it last noted that.

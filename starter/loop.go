@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -116,20 +117,12 @@ func noteIdle(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Ru
 	if n, err := client.Pollers(ctx, run.Pool()); err != nil || n == 0 {
 		return // that has been said
 	}
-	looks := time.NewTicker(idleEvery)
-	defer looks.Stop()
 	warning := ""
-	for settled := false; !settled; {
-		select {
-		case <-looks.C:
-		case <-ctx.Done():
-		}
-		report, err := run.Report(ctx)
-		if err == nil && report.Loop != nil {
+	for settled := false; !settled && backoff.Wait(idleEvery, ctx.Done()); {
+		if report, err := run.Report(ctx); err == nil && report.Loop != nil {
 			warning = report.Loop.Warning(report.Pool)
 			settled = report.State.Final() || report.Loop.Running+report.Loop.Idle >= report.Loop.Slots
 		}
-		settled = settled || ctx.Err() != nil
 	}
 	if warning != "" {
 		newProgress(p.Stderr, false, false).note("%s", warning)

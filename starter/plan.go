@@ -95,7 +95,7 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	} else {
 		err = o.survey(ctx, p, spec)
 	}
-	if err == nil && !sampling && o.worker.named() {
+	if err == nil && !sampling && len(o.worker.named()) > 0 {
 		fmt.Fprintln(p.Stderr, "the command was not run: --sample 100 tries it on 100 items and predicts the time")
 	}
 	return unlessInterrupted(ctx, err)

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,17 +25,14 @@ type poolsFile struct {
 	node *yaml.Node // nil: it has no pools
 }
 
-// set notes the pools of a job file.
-func (f *poolsFile) set(name string, node *yaml.Node) { f.name, f.node = name, node }
-
 // read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless their
 // keys override them. The pools of a pipeline in spec are exactly those that its stages and hooks name; a nil spec is not known.
 func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[string]local.Pool, error) {
 	if f.node.Kind != yaml.MappingNode {
 		return nil, f.usage(fmt.Errorf("line %d: %w", f.node.Line, errNoPools))
 	}
-	if err := base.refuseHandler(p); err != nil {
-		return nil, err
+	if i := slices.IndexFunc(handlerFlags(), base.flags.Changed); i >= 0 {
+		return nil, usageError("--%s is for a job with one handler: the pools of the job file have theirs", handlerKinds[i].flag)
 	}
 	if err := base.settle(p); err != nil {
 		return nil, err
@@ -54,7 +52,11 @@ func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[s
 		}
 		pools[key.Value] = pool
 	}
-	errs = append(errs, onePort(base, len(pools)))
+	metrics := base.options.Metrics
+	if _, port, _ := strings.Cut(":"+metrics, ":"); len(pools) > 1 && metrics != "" && !strings.HasSuffix(":"+port, ":0") {
+		errs = append(errs, fmt.Errorf(
+			"metrics %s: each pool has an endpoint of its own: use 0 for free ports, or the key metrics of each pool", metrics))
+	}
 	if spec != nil {
 		errs = append(errs, f.fit(p, spec, lines))
 	}
@@ -68,31 +70,19 @@ func (f *poolsFile) usage(err error) error { return usageError("job file %s: %w"
 
 var errNoPools = errors.New("pools: expected a map such as {clean: {exec: sed s/a/b/}, score: {serve: python3 model.py, slots: 2}}")
 
-// onePort refuses a port for the metrics that the workers of several pools would share.
-func onePort(base *workerOptions, pools int) error {
-	if _, port, _ := strings.Cut(":"+base.options.Metrics, ":"); pools > 1 && base.options.Metrics != "" && !strings.HasSuffix(":"+port, ":0") {
-		return fmt.Errorf("metrics %s: each pool has an endpoint of its own: use 0 for free ports, or the key metrics of each pool", base.options.Metrics)
-	}
-	return nil
-}
-
 // fit refuses pools without an entry, and entries that nothing uses.
 func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error {
-	used, by := map[string]bool{}, map[string]string{}
+	by := map[string]string{} // what uses a pool
 	complete := spec.WithDefaults()
 	for _, stage := range complete.StagePools() {
-		used[stage.Pool] = true
-		if by[stage.Pool] == "" {
-			by[stage.Pool] = "stage " + stage.Stage
-		}
+		by[stage.Pool] = cmp.Or(by[stage.Pool], "stage "+stage.Stage)
 	}
 	for _, hook := range slices.Concat(complete.Init, complete.Shutdown, complete.Cleanup) {
-		if pool, _ := complete.HookOf(hook); !used[pool] {
-			used[pool], by[pool] = true, "hook "+hook
-		}
+		pool, _ := complete.HookOf(hook)
+		by[pool] = cmp.Or(by[pool], "hook "+hook)
 	}
 	var errs []error
-	for _, pool := range slices.Sorted(maps.Keys(used)) {
+	for _, pool := range slices.Sorted(maps.Keys(by)) {
 		if lines[pool] == 0 {
 			entry := "{exec: COMMAND}"
 			if p.builtIn() {
@@ -102,7 +92,7 @@ func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error 
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(lines)) {
-		if !used[pool] {
+		if by[pool] == "" {
 			errs = append(errs, fmt.Errorf("line %d: no stage uses pool %s: leave it out", lines[pool], pool))
 		}
 	}

@@ -142,8 +142,10 @@ func span(seconds float64) string {
 		return fmt.Sprintf("%.3g µs", seconds*1e6)
 	case d < time.Second:
 		return fmt.Sprintf("%.3g ms", seconds*1e3)
+	case seconds < 9.95:
+		return fmt.Sprintf("%.1f s", seconds)
 	case d < 2*time.Minute:
-		return fmt.Sprintf("%.*f s", digits(seconds), seconds)
+		return fmt.Sprintf("%.0f s", seconds)
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	case d < 48*time.Hour:
@@ -153,12 +155,4 @@ func span(seconds float64) string {
 		d = d.Round(time.Hour)
 		return fmt.Sprintf("%s d %d h", text.Thousands(int64(d.Hours())/24), int(d.Hours())%24)
 	}
-}
-
-// digits is how many a number of seconds has behind the point.
-func digits(seconds float64) int {
-	if seconds < 9.95 {
-		return 1
-	}
-	return 0
 }

@@ -172,12 +172,6 @@ func wrongArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// draws reports whether Stderr is a terminal that a bar can be drawn on: a dumb one only prints what it gets.
-func (p *Program) draws() bool {
-	kind, _ := p.lookup("TERM")
-	return p.Terminal && kind != "dumb"
-}
-
 // lookup finds a variable of the program's environment.
 func (p *Program) lookup(name string) (string, bool) {
 	for _, v := range slices.Backward(p.Env) {

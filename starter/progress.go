@@ -24,7 +24,6 @@ type progress struct {
 	width    func() int // columns of the terminal; nil: not known
 	drawn    bool       // a bar is on the terminal
 	lastLine time.Time
-	began    time.Time
 	history  []sample
 	said     map[string]bool
 	unserved map[string]bool // pools without a worker, when it was looked last
@@ -54,13 +53,14 @@ const (
 
 // progressOf shows the progress of a job as the program's terminal allows.
 func progressOf(p *Program, asJSON bool) *progress {
-	show := newProgress(p.Stderr, p.draws(), asJSON)
+	kind, _ := p.lookup("TERM")
+	show := newProgress(p.Stderr, p.Terminal && kind != "dumb", asJSON) // a dumb one only prints what it gets
 	show.width, show.pageOf = p.Width, p.pageOf
 	return show
 }
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
-	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, began: time.Now(), lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
+	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
 }
 
 // every is how often a report is wanted.
@@ -107,33 +107,29 @@ func (p *progress) served(pool string, has bool) {
 func (p *progress) show(r job.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sample(r)
+	now := time.Now()
+	p.history = append(p.history, sample{now, r})
+	for len(p.history) > 2 && now.Sub(p.history[0].at) > rateWindow {
+		p.history = p.history[1:]
+	}
 	p.detail(r)
 	p.page(r)
 	if r.OnlySums() && !p.json {
 		p.say(onlySums)
 	}
-	p.waits(r, time.Now())
-	if p.refused.see(r, time.Now()) && !p.json {
+	p.waits(r, now)
+	if p.refused.see(r, now) && !p.json {
 		p.say(onlyRefusals)
 	}
 	switch {
 	case p.silent, p.bare:
 	case p.json:
-		p.tick(r, time.Now())
+		p.tick(r, now)
 	case p.terminal:
 		p.draw(r)
 	case time.Since(p.lastLine) >= lineEvery:
 		p.lastLine = time.Now()
 		fmt.Fprintf(p.w, "%s: %s\n", r.Job, p.line(r))
-	}
-}
-
-func (p *progress) sample(r job.Report) {
-	now := time.Now()
-	p.history = append(p.history, sample{now, r})
-	for len(p.history) > 2 && now.Sub(p.history[0].at) > rateWindow {
-		p.history = p.history[1:]
 	}
 }
 
@@ -210,20 +206,17 @@ func itemsOf(r job.Report) string {
 
 func counts(r job.Report) string {
 	s := fmt.Sprintf("%s failed", text.Thousands(r.Failed))
-	if r.Retries > 0 {
-		s += ", " + text.Count(r.Retries, "retry")
-	}
-	if r.Crashes > 0 {
-		s += ", " + text.Count(r.Crashes, "crash")
-	}
-	if r.Expiries > 0 {
-		s += fmt.Sprintf(", %s expired", text.Thousands(r.Expiries))
-	}
-	if r.Isolations > 0 {
-		s += ", " + text.Count(r.Isolations, "isolation")
-	}
-	if r.SlowDowns > 0 {
-		s += ", " + text.Count(r.SlowDowns, "slow-down")
+	for _, trouble := range []struct {
+		n    int64
+		text string
+	}{
+		{r.Retries, text.Count(r.Retries, "retry")}, {r.Crashes, text.Count(r.Crashes, "crash")},
+		{r.Expiries, text.Thousands(r.Expiries) + " expired"},
+		{r.Isolations, text.Count(r.Isolations, "isolation")}, {r.SlowDowns, text.Count(r.SlowDowns, "slow-down")},
+	} {
+		if trouble.n > 0 {
+			s += ", " + trouble.text
+		}
 	}
 	return s
 }

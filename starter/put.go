@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -46,7 +47,7 @@ Exit status: 0 all accepted, 1 not all (the number on standard output says how m
 has not answered within --timeout.`,
 		Example: `  stint feed put risk '{"species":"Osprey"}' '{"species":"Mallard"}'
   stint feed put risk -f strikes.jsonl --wait 1m`,
-		Args: feedItemsArgs(),
+		Args: wrongArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
 				return err
@@ -74,7 +75,7 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	return o.withFeed(ctx, p, args[0], limit, options, func(ctx context.Context, feed *feedClient, listed jobs.Listed) error {
 		putting := &putting{feed: feed, wait: o.wait, limit: limit}
 		err := o.put(ctx, p, putting, listed.Format)
-		if isUsage(err) {
+		if coded, ok := errors.AsType[*codeError](err); ok && coded.code == ExitUsage {
 			return err // nothing has been put
 		}
 		if o.json {
@@ -86,11 +87,6 @@ func (o *putOptions) run(ctx context.Context, p *Program, args []string) error {
 	})
 }
 
-func isUsage(err error) bool {
-	var coded *codeError
-	return errors.As(err, &coded) && coded.code == ExitUsage
-}
-
 func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format string) error {
 	if o.items.file == "" {
 		items, err := o.items.encoded(format)
@@ -100,13 +96,18 @@ func (o *putOptions) put(ctx context.Context, p *Program, to *putting, format st
 		if err := to.size(ctx, 1); err != nil {
 			return err
 		}
-		return to.lists(ctx, items)
+		given := make(chan json.RawMessage, len(items))
+		for _, item := range items {
+			given <- item
+		}
+		close(given)
+		return to.lists(ctx, given)
 	}
 	lines, err := o.items.open(p, format)
 	if err != nil {
 		return err
 	}
-	defer lines.close()
+	defer lines.in.Close()
 	if err := to.size(ctx, listShare); err != nil {
 		return err
 	}
@@ -162,22 +163,6 @@ func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
 	return err
 }
 
-// lists puts items in as few lists as possible.
-func (u *putting) lists(ctx context.Context, items []json.RawMessage) error {
-	for len(items) > 0 {
-		n, bytes := 0, int64(0)
-		for n < len(items) && u.fits(n, bytes, items[n]) {
-			bytes += int64(len(items[n]))
-			n++
-		}
-		if err := u.list(ctx, items[:n]); err != nil {
-			return err
-		}
-		items = items[n:]
-	}
-	return nil
-}
-
 // stream puts lines as they come: each list has those that have been read while the one before was put.
 func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -200,13 +185,18 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 			}
 		}
 	})
+	if err := u.lists(ctx, items); err != nil {
+		return err
+	}
+	return <-read
+}
+
+// lists puts items in as few lists as possible, until there are no more.
+func (u *putting) lists(ctx context.Context, items <-chan json.RawMessage) error {
 	var held json.RawMessage // that did not fit into the last list
-	for {
-		list, ended := u.gather(ctx, items, held)
-		held = nil
-		if n := len(list); n > 1 && !u.fits(n-1, sizeOf(list[:n-1]), list[n-1]) {
-			list, held = list[:n-1], list[n-1]
-		}
+	for ended := false; !ended; {
+		var list []json.RawMessage
+		list, held, ended = u.gather(ctx, items, held)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -215,54 +205,41 @@ func (u *putting) stream(ctx context.Context, lines *itemLines) error {
 				return err
 			}
 		}
-		if ended && held == nil {
-			return <-read
-		}
 	}
+	return nil
 }
 
-// gather takes the items that have been read, at least one, and stops at the first one that does not fit.
-func (u *putting) gather(ctx context.Context, items <-chan json.RawMessage, held json.RawMessage) (list []json.RawMessage, ended bool) {
-	bytes := int64(0)
-	add := func(item json.RawMessage) (more bool) {
-		more = u.fits(len(list), bytes, item)
-		list = append(list, item)
-		bytes += int64(len(item))
-		return more
-	}
-	if held != nil {
-		add(held)
-	} else {
+// gather takes the item that is held and those that have been read, at least one. It stops at the first one that does
+// not fit, which is held then.
+func (u *putting) gather(
+	ctx context.Context, items <-chan json.RawMessage, held json.RawMessage,
+) (list []json.RawMessage, next json.RawMessage, ended bool) {
+	if held == nil {
 		select {
-		case item, more := <-items:
-			if !more {
-				return nil, true
-			}
-			add(item)
+		case held = <-items: // nil: there are no more
 		case <-ctx.Done():
-			return nil, true
 		}
 	}
+	if held == nil {
+		return nil, nil, true
+	}
+	list = append(list, held)
+	bytes := int64(len(held))
 	for {
 		select {
 		case item, more := <-items:
 			if !more {
-				return list, true
+				return list, nil, true
 			}
-			if !add(item) {
-				return list, false
+			if !u.fits(len(list), bytes, item) {
+				return list, item, false
 			}
+			list = append(list, item)
+			bytes += int64(len(item))
 		default:
-			return list, false
+			return list, nil, false
 		}
 	}
-}
-
-func sizeOf(items []json.RawMessage) (bytes int64) {
-	for _, item := range items {
-		bytes += int64(len(item))
-	}
-	return bytes
 }
 
 // givenItems are the items that a command gets: as arguments, or as the lines of a file.
@@ -294,9 +271,6 @@ func (g *givenItems) take(args []string) error {
 	return nil
 }
 
-// feedItemsArgs are those of a command that takes items: a job's name and, maybe, items.
-func feedItemsArgs() cobra.PositionalArgs { return wrongArgs(cobra.MinimumNArgs(1)) }
-
 // encoded are the arguments as items.
 func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {
 	items := make([]json.RawMessage, len(g.args))
@@ -314,27 +288,25 @@ func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {
 type itemLines struct {
 	name   string
 	format string
-	close  func() error
+	in     io.ReadCloser
 	lines  *bufio.Scanner
-	number int // of the last line
+	number int   // of the last line
+	err    error // why all has ended early
 }
 
 // maxItemLine, in bytes, leaves room for what a line has beside its item.
 const maxItemLine = jobs.MaxPutBytes + 64<<10
 
 func (g *givenItems) open(p *Program, format string) (*itemLines, error) {
-	l := &itemLines{name: g.file, format: format, close: func() error { return nil }}
-	var r io.Reader = p.Stdin
-	if g.file == "-" {
-		l.name = "the standard input"
-	} else {
+	l := &itemLines{name: "the standard input", format: format, in: io.NopCloser(p.Stdin)}
+	if g.file != "-" {
 		f, err := os.Open(p.path(g.file))
 		if err != nil {
 			return nil, usageError("%w", err)
 		}
-		r, l.close = f, f.Close
+		l.name, l.in = g.file, f
 	}
-	l.lines = bufio.NewScanner(r)
+	l.lines = bufio.NewScanner(l.in)
 	l.lines.Buffer(make([]byte, 64<<10), maxItemLine)
 	return l, nil
 }
@@ -369,22 +341,38 @@ func (l *itemLines) nextItem() (json.RawMessage, error) {
 	return item, nil
 }
 
+// all yields the items. An invalid line is yielded as it is, so that its error stands at its place.
+func (l *itemLines) all(yield func(json.RawMessage) bool) {
+	for {
+		line, err := l.next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				l.err = err
+			}
+			return
+		}
+		item, err := encodeItem(line, l.format)
+		if err != nil {
+			item = slices.Clone(line)
+		}
+		if !yield(item) {
+			return
+		}
+	}
+}
+
 // encodeItem returns a line, or an argument, as an item of a feed of the format.
 func encodeItem(line []byte, format string) (json.RawMessage, error) {
-	if format != "text" {
-		if !json.Valid(line) {
-			return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
-		}
-		if !utf8.Valid(line) {
-			return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
-		}
-		if jsonscan.TooDeep(line) {
-			return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
-		}
-		return json.RawMessage(append([]byte(nil), line...)), nil
-	}
-	if !utf8.Valid(line) {
+	isText := format == "text"
+	switch {
+	case !isText && !json.Valid(line):
+		return nil, fmt.Errorf("%s is not JSON: a string needs quotation marks of its own, '\"…\"'", shortened(line))
+	case !utf8.Valid(line):
 		return nil, fmt.Errorf("%s is not valid UTF-8", shortened(line))
+	case !isText && jsonscan.TooDeep(line):
+		return nil, fmt.Errorf("%s is nested deeper than %s", shortened(line), text.Thousands(jsonscan.MaxNesting))
+	case !isText:
+		return slices.Clone(line), nil
 	}
 	item, err := text.JSON(string(line))
 	if err != nil {

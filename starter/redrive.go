@@ -55,25 +55,18 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	if o.embedding.wanted(cmd, p, &o.connection, name) {
 		err := o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
 			return local.Redrive(ctx, name, h, o.redrive, options)
 		})
-		var none *jobs.NothingFailedError
-		if errors.As(err, &none) && !none.Dropped {
-			fmt.Fprintln(p.Stderr, describeError(none))
+		if p.nothingFailed(err) {
 			return nil
 		}
 		return err
 	}
-	ctx, cancel := o.limit.limit(ctx)
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Redrive(ctx, name, o.redrive)
-		var none *jobs.NothingFailedError
-		if errors.As(err, &none) && !none.Dropped {
-			fmt.Fprintln(p.Stderr, describeError(none))
+		if p.nothingFailed(err) {
 			return o.printLatest(ctx, p, client, name)
 		}
 		if err != nil {
@@ -81,6 +74,16 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		}
 		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool()), o.following})
 	})
+}
+
+// nothingFailed reports whether an error only says that there is nothing to run again, and prints it then.
+func (p *Program) nothingFailed(err error) bool {
+	none, ok := errors.AsType[*jobs.NothingFailedError](err)
+	if !ok || none.Dropped {
+		return false
+	}
+	fmt.Fprintln(p.Stderr, describeError(none))
+	return true
 }
 
 // printLatest prints the report of a job that is left alone, if a program waits for one.

@@ -66,9 +66,7 @@ func (o *resultsOptions) command(p *Program, cmd *cobra.Command) *cobra.Command 
 		if err := o.limit.check(cmd.Flags(), "--follow", o.follow); err != nil {
 			return err
 		}
-		ctx, cancel := o.limit.limit(cmd.Context())
-		defer cancel()
-		return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+		return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 			return o.print(ctx, p, client, args[0])
 		})
 	}
@@ -83,8 +81,8 @@ func (o *resultsOptions) command(p *Program, cmd *cobra.Command) *cobra.Command 
 func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Client, name string) error {
 	var access store.Access
 	defer access.Close()
-	feed := &feedResults{options: o, p: p}
-	defer feed.close()
+	feed := &feedResults{options: o, p: p, store: feedstore.New(feedstore.Options{})}
+	defer feed.store.Close()
 	follower := &outputs.Follower{Errors: o.want.Errors}
 	shown, pool := "", ""
 	for {
@@ -191,7 +189,6 @@ func (f *feedResults) begin() error {
 			}
 		}
 	}
-	f.store = feedstore.New(feedstore.Options{})
 	f.follower = f.store.Follow(f.at)
 	return nil
 }
@@ -227,10 +224,4 @@ func (f *feedResults) save() error {
 		return fmt.Errorf("writing the cursor: %w", err)
 	}
 	return nil
-}
-
-func (f *feedResults) close() {
-	if f.store != nil {
-		_ = f.store.Close() // only read from
-	}
 }

@@ -49,15 +49,12 @@ func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts [
 	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	if o.embedding.wanted(cmd, p, &o.connection, name) {
 		return o.embedding.run(cmd, p, name, o.json, func(ctx context.Context, name string, h worker.Handler, options local.Options) (job.Report, error) {
 			return local.Resume(ctx, name, h, settings, options)
 		})
 	}
-	ctx, cancel := o.limit.limit(ctx)
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Resume(ctx, name, jobs.ResumeOptions{Settings: settings})
 		if wraps[*jobs.EndedError](err) {
 			return p.nothingToResume(name)

@@ -218,12 +218,12 @@ type running struct {
 // openLog makes the server and the worker log to a file of this run: the job itself reports what a person should know.
 func (r *running) openLog() (closeLog func()) {
 	if r.o.verbose {
-		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newWorkerLogger(r.p.Stderr)
+		r.logger, r.workerLogger = newLogger(r.p.Stderr, true), newLogger(r.p.Stderr, true)
 		return func() {}
 	}
 	log := &runLog{state: r.state}
 	r.log = log
-	r.logger, r.workerLogger = newLogger(log, false), newWorkerLogger(log)
+	r.logger, r.workerLogger = newLogger(log, false), newLogger(log, true)
 	return func() {
 		if err := log.close(); err != nil {
 			r.show.note("%v", err)
@@ -251,10 +251,9 @@ func (r *running) all(ctx context.Context) error {
 	switch {
 	case report.State.Final() && (err == nil || isEnd(err, stopCtx)):
 		return r.conclude(report)
-	case stopCtx.Err() != nil && errors.Is(err, context.Cause(stopCtx)):
+	case stopCtx.Err() != nil && errors.Is(err, context.Cause(stopCtx)),
+		errors.Is(err, syscall.EPIPE): // who read the results has ended
 		return &codeError{code: ExitStopped, err: err}
-	case errors.Is(err, syscall.EPIPE):
-		return &codeError{code: ExitStopped, err: err} // who read the results has ended
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,16 +24,6 @@ func (s *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.TimeZone, "time-zone", "", "`ZONE` of --cron, such as Europe/Berlin (default: UTC)")
 	fs.StringVar((*string)(&s.Overlap), "overlap", string(job.OverlapSkip), "`POLICY` for ticks during a run: skip, queue-one, queue, stop, terminate or allow")
 	fs.DurationVar(&s.CatchUp, "catch-up", 0, "how late a missed tick may still start a run once a server that was down is back (default: the server's, a year)")
-}
-
-// refuseWithoutCron refuses flags that would have no effect.
-func (s *scheduleFlags) refuseWithoutCron(fs *pflag.FlagSet) error {
-	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
-		if fs.Changed(name) {
-			return usageError("--%s is for a schedule: give --cron, too", name)
-		}
-	}
-	return nil
 }
 
 // madeSchedule is what `start --cron --json` prints.
@@ -63,7 +54,7 @@ func (o *startOptions) makeSchedule(ctx context.Context, p *Program, spec job.Sp
 		if err != nil {
 			return err
 		}
-		noteUnserved(ctx, p, client, spec.Pool, newProgress(p.Stderr, false, false))
+		noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), spec.Pool)
 		if o.json {
 			return printJSON(p.Stdout, madeSchedule{Schedule: made.Name, Pool: made.Pool, Next: made.Next})
 		}
@@ -155,16 +146,9 @@ func printSchedules(out io.Writer, schedules []jobs.Scheduled) error {
 			next = s.Next.Local().Format(time.DateTime)
 		}
 		if s.Last != nil {
-			last, state = s.Last.Started.Local().Format(time.DateTime), lastState(s.Last)
+			last, state = s.Last.Started.Local().Format(time.DateTime), cmp.Or(string(s.Last.State), "forgotten")
 		}
 		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, strings.Join(s.Cron, ", "), s.TimeZone, s.Pool, s.Overlap, next, last, state, s.Output)
 	}
 	return w.Flush()
-}
-
-func lastState(last *jobs.Listed) string {
-	if last.State == "" {
-		return "forgotten"
-	}
-	return string(last.State)
 }

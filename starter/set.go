@@ -14,13 +14,8 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
-type setOptions struct {
-	connection connection
-	json       bool
-}
-
 func newSet(p *Program) *cobra.Command {
-	o := &setOptions{}
+	o := &asking{}
 	cmd := &cobra.Command{
 		Use:   "set JOB NAME=VALUE…",
 		Short: "Change settings of a running job",
@@ -38,14 +33,13 @@ and 'stint resume'.
 		Example: `  stint set nightly window=8 rate=100
   stint set nightly score.window=2`,
 		Args: wrongArgs(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), p, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return set(cmd.Context(), p, o, args[0], args[1:]) },
 	}
-	o.connection.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *setOptions) run(ctx context.Context, p *Program, name string, texts []string) error {
+func set(ctx context.Context, p *Program, o *asking, name string, texts []string) error {
 	settings, err := job.ParseSettings(texts)
 	if err != nil {
 		return usageError("%w", err)

@@ -61,7 +61,7 @@ func TestSilent(t *testing.T) {
 			}
 			var out bytes.Buffer
 			show := newProgress(&out, false, false)
-			noteUnserved(t.Context(), p, jobs.NewClient(tc, nil), "risk", show)
+			noteUnserved(t.Context(), p, jobs.NewClient(tc, nil), show, "risk")
 			require.Equal(t, !served, bytes.Contains(out.Bytes(), []byte("no worker serves")), out.String())
 			waits := show.line(job.Report{State: job.Running})
 			require.Equal(t, !served, strings.Contains(waits, ", no worker serves risk, "), "each line says what the job waits for: %s", waits)

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -69,10 +70,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := o.job.refusePools(p); err != nil {
-		return err
-	}
-	if err := o.following.check(cmd.Flags()); err != nil {
+	if err := cmp.Or(o.job.refusePools(p), o.following.check(cmd.Flags())); err != nil {
 		return err
 	}
 	if slices.Contains(spec.Inputs(), "-") {
@@ -84,8 +82,10 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 	if len(o.schedule.Cron) > 0 {
 		return o.makeSchedule(cmd.Context(), p, spec)
 	}
-	if err := o.schedule.refuseWithoutCron(cmd.Flags()); err != nil {
-		return err
+	for _, name := range []string{"time-zone", "overlap", "catch-up"} {
+		if cmd.Flags().Changed(name) {
+			return usageError("--%s is for a schedule: give --cron, too", name)
+		}
 	}
 	return o.start(cmd.Context(), p, spec)
 }
@@ -98,9 +98,7 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return usageError("%w", err)
 	}
-	ctx, cancel := o.limit.limit(ctx)
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(ctx, p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		run, err := client.Start(ctx, spec, &jobs.StartOptions{Fresh: o.job.fresh})
 		if err != nil {
 			return err

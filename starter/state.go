@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/backoff"
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -45,8 +46,8 @@ const (
 func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
 	for {
 		report, err := r.do(stopCtx, r.options(ctx))
-		var held *devserver.HeldError
-		if !errors.As(err, &held) || stopCtx.Err() != nil {
+		held, ok := errors.AsType[*devserver.HeldError](err)
+		if !ok || stopCtx.Err() != nil {
 			return report, err
 		}
 		state, err := r.beside(stopCtx, held)
@@ -97,17 +98,13 @@ func (r *running) unanswered(held *devserver.HeldError, pid int) (unfinished boo
 func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()
-	poll := time.NewTicker(holderPoll)
-	defer poll.Stop()
 	for {
 		holder, err := devserver.Holder(dir)
 		if err != nil || holder == nil || holder.Address != "" {
 			return holder, err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Wait(holderPoll, ctx.Done()) {
 			return nil, &devserver.HeldError{Dir: dir, PID: holder.PID, Since: holder.Started}
-		case <-poll.C:
 		}
 	}
 }
@@ -154,14 +151,13 @@ type runLog struct {
 func (l *runLog) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
+	if l.closed {
 		return 0, os.ErrClosed
-	case l.err != nil:
-		return 0, l.err
-	case l.file == nil:
+	}
+	if l.file == nil && l.err == nil {
 		l.open()
-	case l.size+int64(len(text)) > maxLog:
+	}
+	if l.err == nil && l.size+int64(len(text)) > maxLog {
 		l.rotate()
 	}
 	if l.err != nil {
@@ -197,9 +193,6 @@ func (l *runLog) open() {
 	}
 	if info, err := l.file.Stat(); err == nil {
 		l.size = info.Size()
-	}
-	if l.size >= maxLog {
-		l.rotate()
 	}
 }
 

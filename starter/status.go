@@ -18,14 +18,13 @@ import (
 )
 
 func newStatus(p *Program) *cobra.Command {
-	var c connection
-	var asJSON bool
+	o := &asking{}
 	cmd := &cobra.Command{
 		Use:   "status JOB",
 		Short: "Show the state of a job",
 		Args:  jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
 				report, silent := reportOf(ctx, p, client, args[0])
 				if silent != nil && (report.Job == "" || !wraps[*unansweredError](silent)) {
 					return silent
@@ -37,21 +36,19 @@ func newStatus(p *Program) *cobra.Command {
 						return errors.Join(err, silent)
 					}
 				}
-				if asJSON {
+				if o.json {
 					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
 				}
 				if !report.State.Final() && silent == nil {
-					for _, pool := range poolsOf(ctx, client, report.Job, report.Pool) {
-						noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
-					}
+					pools := poolsOf(ctx, client, report.Job, report.Pool)
+					noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), pools...)
 				}
 				// Of a job that does not answer these are the last numbers that are known.
 				return errors.Join(printReport(p, report, running), silent)
 			})
 		},
 	}
-	c.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -114,8 +111,27 @@ func describeHook(h job.HookRun) string {
 // rows writes a line of a table.
 type rows func(name, format string, args ...any)
 
+// text writes a line with a text, unless that is empty.
+func (row rows) text(name, text string) {
+	if text != "" {
+		row(name, "%s", text)
+	}
+}
+
+// count writes a line that begins with a number of things, unless there are none.
+func (row rows) count(name string, n int64, noun, more string) {
+	if n > 0 {
+		row(name, "%s%s", text.Count(n, noun), more)
+	}
+}
+
 func tableRows(w io.Writer) rows {
 	return func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+}
+
+// indentedRows writes rows that stand below a line of their own.
+func indentedRows(w io.Writer) rows {
+	return func(name, format string, args ...any) { fmt.Fprintf(w, "  "+name+": "+format+"\n", args...) }
 }
 
 // printReport writes a report as a table of names and values.
@@ -125,12 +141,8 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 	row("job", "%s", r.Job)
 	row("pool", "%s", r.Pool)
 	row("state", "%s", r.State)
-	if r.Reason != "" {
-		row("reason", "%s", r.Reason)
-	}
-	if url := p.pageOf(r); url != "" {
-		row("page", "%s", url)
-	}
+	row.text("reason", r.Reason)
+	row.text("page", p.pageOf(r))
 	if !r.AsOf.IsZero() {
 		row("numbers of", "%s, %s ago, the last that are known", r.AsOf.Local().Format(time.DateTime), since(r.AsOf))
 	}
@@ -151,12 +163,8 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		if o.HasResults() {
 			row("output", "%s%s, %s bytes, %s", cmp.Or(o.Location, "parts in "+r.Store), splitFiles(*o), text.Thousands(o.Bytes), o.Checksum)
 		}
-		if o.Errors != "" {
-			row("errors", "%s", o.Errors)
-		}
-		if o.Dropped != "" {
-			row("dropped", "%s", o.Dropped)
-		}
+		row.text("errors", o.Errors)
+		row.text("dropped", o.Dropped)
 	}
 	return w.Flush()
 }
@@ -180,12 +188,8 @@ func printCounts(row rows, r job.Report) {
 	if r.InHand > 0 {
 		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
 	}
-	if r.LeftOut > 0 {
-		row("left out", "%s among the inputs, because stint wrote them", text.Count(r.LeftOut, "file"))
-	}
-	if r.Noticed.Blank > 0 {
-		row("blank", "%s passed over: of jsonl and csv these are no items", text.Count(r.Noticed.Blank, "line"))
-	}
+	row.count("left out", int64(r.LeftOut), "file", " among the inputs, because stint wrote them")
+	row.count("blank", r.Noticed.Blank, "line", " passed over: of jsonl and csv these are no items")
 	for _, note := range r.Noticed.Notes {
 		row("note", "%s", note)
 	}
@@ -209,9 +213,7 @@ func printCounts(row rows, r job.Report) {
 	}
 	row("trouble", "%s, %s, %s, %s, %s", text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"),
 		text.Count(r.Isolations, "isolation"), text.Count(r.SlowDowns, "slow-down"))
-	if r.Repeated > 0 {
-		row("repeated", "%s done when their batch had to end before an item in front of them", text.Count(r.Repeated, "item"))
-	}
+	row.count("repeated", r.Repeated, "item", " done when their batch had to end before an item in front of them")
 }
 
 // describeStage describes the state of a stage of a pipeline.
@@ -223,13 +225,15 @@ func describeStage(r job.Report, s job.StageReport) string {
 	return t + ", pool " + s.Pool
 }
 
-func printErrors(row rows, r job.Report) {
-	if r.LastFailure != "" {
-		row("last retry", "%s", r.LastFailure)
-	}
+func printFirstError(row rows, r job.Report) {
 	if e := r.FirstError; e != nil {
 		row("first failed item", "%s%s: %s", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
 	}
+}
+
+func printErrors(row rows, r job.Report) {
+	row.text("last retry", r.LastFailure)
+	printFirstError(row, r)
 	if r.Error != nil {
 		row("error", "%s", r.Error.Message)
 	}
@@ -261,17 +265,22 @@ func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 		}
 		row(name, "%s", describeRunning(b))
 	}
-	for _, s := range r.Stragglers {
-		row("still running", "%s", s)
+	printLeft(row, r)
+	printMany(row, "ended by the stop", r.Forced, r.ForcedOmitted)
+}
+
+// printLeft prints what a stop has left behind.
+func printLeft(row rows, r job.Report) {
+	printMany(row, "still running", r.Stragglers, r.StragglersOmitted)
+}
+
+// printMany prints a row for each of many, and how many others there are.
+func printMany[T fmt.Stringer](row rows, name string, many []T, omitted int) {
+	for _, one := range many {
+		row(name, "%s", one)
 	}
-	if r.StragglersOmitted > 0 {
-		row("still running", "%d more", r.StragglersOmitted)
-	}
-	for _, f := range r.Forced {
-		row("ended by the stop", "%s", f)
-	}
-	if r.ForcedOmitted > 0 {
-		row("ended by the stop", "%d more", r.ForcedOmitted)
+	if omitted > 0 {
+		row(name, "%d more", omitted)
 	}
 }
 
@@ -281,11 +290,13 @@ func printFeed(row rows, r job.Report) {
 	if f == nil {
 		return
 	}
-	if r.Discarded > 0 {
-		row("discarded", "%s, by resets, before they were run", text.Count(r.Discarded, "item"))
-	}
+	row.count("discarded", r.Discarded, "item", ", by resets, before they were run")
 	if f.Lost > 0 || len(f.Gone) > 0 {
-		row("lost", "%s", lost(f))
+		lost := text.Count(f.Lost, "item")
+		if len(f.Gone) > 0 {
+			lost += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
+		}
+		row("lost", "%s", lost)
 	}
 	if r.State.Final() {
 		row("feed", "%d sessions, %d segments", f.Session, f.Segments)
@@ -313,18 +324,7 @@ func printFeed(row rows, r job.Report) {
 	if r.Batches > 0 {
 		row("batch size", "%s items on average", text.Rate(float64(r.Done()-r.Resumed)/float64(r.Batches)))
 	}
-	if f.Unclaimed > 0 {
-		row("unclaimed", "%s not taken by their clients; they are in the output", text.Count(f.Unclaimed, "result"))
-	}
-}
-
-// lost says what a resumed feed has lost, and of which legs.
-func lost(f *job.FeedReport) string {
-	what := text.Count(f.Lost, "item")
-	if len(f.Gone) > 0 {
-		what += ", and what was put last to legs whose history was gone: " + strings.Join(f.Gone, ", ")
-	}
-	return what
+	row.count("unclaimed", int64(f.Unclaimed), "result", " not taken by their clients; they are in the output")
 }
 
 // printLoop prints the part of a report that only loops have.
@@ -348,12 +348,8 @@ func printLoop(row rows, r job.Report) {
 		row("late", "%v at the median, %v on average, %v at most", l.LateMedian, l.LateMean.Round(queueUnit), l.LateMax.Round(queueUnit))
 		row("missed", "%s made up, %s skipped", text.Thousands(l.Missed), text.Thousands(l.Skipped))
 	}
-	if l.Repeated > 0 {
-		row("repeated", "%s, which workers that were lost may have run before", text.Count(l.Repeated, "tick"))
-	}
-	if warning := l.Warning(r.Pool); warning != "" {
-		row("waiting", "%s", warning)
-	}
+	row.count("repeated", l.Repeated, "tick", ", which workers that were lost may have run before")
+	row.text("waiting", l.Warning(r.Pool))
 }
 
 // loopLine is the state of a loop in a line.

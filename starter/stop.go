@@ -71,9 +71,7 @@ func (o *stopOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.check(cmd, args); err != nil {
 		return err
 	}
-	ctx, cancel := o.limit.limit(cmd.Context())
-	defer cancel()
-	return o.connection.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+	return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 		if o.terminate {
 			return o.end(ctx, p, client, args)
 		}
@@ -124,15 +122,14 @@ func parseError(text string) *job.Error {
 
 func (o *stopOptions) one(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) error {
 	err := run.Stop(ctx, o.stop)
-	var ended *jobs.EndedError
-	if errors.As(err, &ended) && ended.Reported == nil {
+	switch ended, ok := errors.AsType[*jobs.EndedError](err); {
+	case ok && ended.Reported == nil:
 		fmt.Fprintln(p.Stderr, ended.Error())
-		return o.waitFor(ctx, p, client, []*jobs.Run{run})
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	default:
+		requested(ctx, p, client, run)
 	}
-	requested(ctx, p, client, run)
 	return o.waitFor(ctx, p, client, []*jobs.Run{run})
 }
 
@@ -201,9 +198,8 @@ func (o *stopOptions) end(ctx context.Context, p *Program, client *jobs.Client, 
 	var errs []error
 	for _, name := range names {
 		err := client.Get(name).Terminate(ctx, o.stop.Reason)
-		var ended *jobs.EndedError
-		switch {
-		case errors.As(err, &ended):
+		switch ended, ok := errors.AsType[*jobs.EndedError](err); {
+		case ok:
 			fmt.Fprintln(p.Stderr, ended.Error())
 		case err != nil:
 			errs = append(errs, err)
@@ -230,12 +226,7 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *jobs.Clie
 		if !report.Started.IsZero() { // otherwise Temporal has ended the job, and nobody has counted
 			fmt.Fprintf(p.Stderr, "%s: %s, %s done\n", run.Name(), report.State, text.Count(report.Done(), "item"))
 		}
-		for _, s := range report.Stragglers {
-			fmt.Fprintf(p.Stderr, "  still running: %s\n", s)
-		}
-		if report.StragglersOmitted > 0 {
-			fmt.Fprintf(p.Stderr, "  still running: %d more\n", report.StragglersOmitted)
-		}
+		printLeft(indentedRows(p.Stderr), report)
 		leftovers = leftovers || leftRunning(report)
 	}
 	if leftovers {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -99,10 +100,7 @@ func shownType(name string) string {
 
 // largest returns the groups with the most failures, and how many failures are in none of these.
 func (g *failureGroups) largest(n int) (groups []*failureGroup, others int64) {
-	for _, group := range g.groups {
-		groups = append(groups, group)
-	}
-	slices.SortFunc(groups, func(a, b *failureGroup) int {
+	groups = slices.SortedFunc(maps.Values(g.groups), func(a, b *failureGroup) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.item, b.item))
 	})
 	others = g.others
@@ -230,76 +228,56 @@ func printNoticed(w io.Writer, indent string, n job.Noticed) {
 // summary describes in a few lines how a job has ended. Files below dir are named relative to it.
 func summary(w io.Writer, dir string, r job.Report, took time.Duration, server bool) {
 	speed := ""
-	fresh := r.Done()
-	if r.Redriven > 0 {
-		fresh = r.Redriven
-	}
-	if fresh -= r.Resumed; fresh > 0 && took > 0 {
+	if fresh := cmp.Or(r.Redriven, r.Done()) - r.Resumed; fresh > 0 && took > 0 {
 		speed = fmt.Sprintf(", %s items/s", text.Rate(float64(fresh)/took.Seconds()))
 	}
 	fmt.Fprintf(w, "%s: %s: %s ok, %s in %s%s\n", r.Job, r.State, text.Count(r.OK, "item"), counts(r), roundTime(took), speed)
 	if r.OnlySums() {
 		fmt.Fprintf(w, "  %s\n", onlySums)
 	}
-	if r.Dropped > 0 {
-		fmt.Fprintf(w, "  %s without a result\n", text.Count(r.Dropped, "item"))
+	count := func(n int64, noun, what string) {
+		if n > 0 {
+			fmt.Fprintf(w, "  %s %s\n", text.Count(n, noun), what)
+		}
 	}
+	count(r.Dropped, "item", "without a result")
 	if r.Lines > 0 {
 		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
 	}
-	if r.LeftOut > 0 {
-		fmt.Fprintf(w, "  %s among the inputs left out, because stint wrote them\n", text.Count(r.LeftOut, "file"))
-	}
+	count(int64(r.LeftOut), "file", "among the inputs left out, because stint wrote them")
 	printNoticed(w, "  ", r.Noticed)
-	if r.Redriven > 0 {
-		fmt.Fprintf(w, "  %s run again\n", text.Count(r.Redriven, "failed item"))
-	}
-	if r.Resumed > 0 {
-		fmt.Fprintf(w, "  %s done by earlier runs\n", text.Count(r.Resumed, "item"))
-	}
+	count(r.Redriven, "failed item", "run again")
+	count(r.Resumed, "item", "done by earlier runs")
+	row := indentedRows(w)
 	if r.CallTimes != "" {
-		fmt.Fprintf(w, "  %s: %s\n", text.Count(r.Calls, "call"), callTimes(r))
+		row(text.Count(r.Calls, "call"), "%s", callTimes(r))
 	}
-	if e := r.FirstError; e != nil {
-		fmt.Fprintf(w, "  first failed item: %s%s: %s\n", text.Thousands(e.Item), e.Label(), firstLine(e.Error.Message))
-	}
+	printFirstError(row, r)
 	printFailures(w, r)
 	if r.Error != nil {
-		fmt.Fprintf(w, "  error: %s\n", r.Error.Message)
+		row("error", "%s", r.Error.Message)
 	}
 	for _, h := range r.Hooks {
 		if h.Error != nil || h.Skipped != "" {
-			fmt.Fprintf(w, "  hook: %s\n", describeHook(h))
+			row("hook", "%s", describeHook(h))
 		}
 	}
 	if n := len(r.LaterErrors) + r.LaterErrorsOmitted; n > 0 {
-		fmt.Fprintf(w, "  later errors: %d, the first: %s\n", n, firstLine(r.LaterErrors[0].Message))
+		row("later errors", "%d, the first: %s", n, firstLine(r.LaterErrors[0].Message))
 	}
-	for _, s := range r.Stragglers {
-		fmt.Fprintf(w, "  still running: %s\n", s)
-	}
-	if r.StragglersOmitted > 0 {
-		fmt.Fprintf(w, "  still running: %d more\n", r.StragglersOmitted)
-	}
-	for _, f := range r.Forced {
-		fmt.Fprintf(w, "  ended by the stop: %s\n", f)
-	}
-	if r.ForcedOmitted > 0 {
-		fmt.Fprintf(w, "  ended by the stop: %d more\n", r.ForcedOmitted)
-	}
+	printLeft(row, r)
+	printMany(row, "ended by the stop", r.Forced, r.ForcedOmitted)
 	if o := r.Output; o != nil {
 		if o.Location != "" {
-			fmt.Fprintf(w, "  output: %s%s\n", below(dir, o.Location), splitFiles(*o))
+			row("output", "%s%s", below(dir, o.Location), splitFiles(*o))
 		}
-		if o.Dropped != "" {
-			fmt.Fprintf(w, "  dropped: %s\n", below(dir, o.Dropped))
-		}
+		row.text("dropped", below(dir, o.Dropped))
 	}
 	switch {
 	case r.Output != nil && r.Output.Errors != "":
-		fmt.Fprintf(w, "  errors: %s\n", below(dir, r.Output.Errors))
+		row("errors", "%s", below(dir, r.Output.Errors))
 	case r.Failed > 0:
-		fmt.Fprintf(w, "  errors: %s\n", errorsWhere(r, server))
+		row("errors", "%s", errorsWhere(r, server))
 	}
 }
 

@@ -17,31 +17,19 @@ import (
 
 // lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
 func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
-	looks := time.NewTimer(unservedFirst)
-	defer looks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-looks.C:
-			for _, pool := range pools {
-				noteUnserved(ctx, p, client, pool, show)
-			}
-			if failing := failingTask(ctx, run); failing != nil {
-				show.note("%s", failing)
-			}
-			looks.Reset(unservedEvery)
+	for wait := unservedFirst; backoff.Wait(wait, ctx.Done()); wait = unservedEvery {
+		noteUnserved(ctx, p, client, show, pools...)
+		if failing, _ := failingTask(ctx, run); failing != nil {
+			show.note("%s", failing)
 		}
 	}
 }
 
-// failingTask finds the workflow task of a job that fails again and again; nil if there is none, or that is not known.
-func failingTask(ctx context.Context, run *jobs.Run) *jobs.FailingTask {
-	found, err := failingWithin(ctx, run, pollLimit)
-	if err != nil {
-		return nil
-	}
-	return found
+// failingTask is [jobs.Run.FailingTask] with a limit.
+func failingTask(ctx context.Context, run *jobs.Run) (*jobs.FailingTask, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	return run.FailingTask(ctx)
 }
 
 // failingLimit is how long a workflow task may be seen to fail until who waits for a stop gives up.
@@ -62,7 +50,7 @@ func (e *stuckError) Error() string {
 func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	var since time.Time
 	for backoff.Wait(unservedEvery, ctx.Done()) {
-		switch failing := failingTask(ctx, run); {
+		switch failing, _ := failingTask(ctx, run); {
 		case failing == nil:
 			since = time.Time{}
 		case since.IsZero():
@@ -74,21 +62,26 @@ func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	}
 }
 
-// noteUnserved prints a note if no worker serves the pool.
-func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, pool string, show *progress) {
-	if pool == "" {
-		return
+// noteUnserved prints a note for each of the pools that no worker serves.
+func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, show *progress, pools ...string) {
+	for _, pool := range pools {
+		if pool == "" {
+			continue
+		}
+		if n, err := pollers(ctx, client, pool); err == nil {
+			show.served(pool, n > 0)
+			if n == 0 {
+				show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
+			}
+		}
 	}
+}
+
+// pollers is [jobs.Client.Pollers] with a limit.
+func pollers(ctx context.Context, client *jobs.Client, pool string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
-	n, err := client.Pollers(ctx, pool)
-	if err != nil {
-		return
-	}
-	show.served(pool, n > 0)
-	if n == 0 {
-		show.note("%s; %s", p.noWorker(pool), cmp.Or(show.then, jobContinues))
-	}
+	return client.Pollers(ctx, pool)
 }
 
 // jobContinues is what a job does once a worker serves its pool.
@@ -108,9 +101,7 @@ func (p *Program) noWorker(pool string) string {
 
 // silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
 func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
-	ctx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	switch n, err := client.Pollers(ctx, pool); {
+	switch n, err := pollers(ctx, client, pool); {
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
 	case n == 0:
@@ -199,7 +190,7 @@ const heardLimit = 70 * time.Second
 // A single pool without a name is the job's.
 func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
 	ctx = context.WithoutCancel(ctx)
-	failing, err := failingWithin(ctx, run, pollLimit)
+	failing, err := failingTask(ctx, run)
 	if failing != nil {
 		return failing.String()
 	}
@@ -209,11 +200,7 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		pools[0], err = poolOf(ctx, run)
 	}
 	if !isAway(err) {
-		said, err = silentPools(pools, func(pool string) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, pollLimit)
-			defer cancel()
-			return p.silentPool(ctx, client, pool)
-		})
+		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
 	if isAway(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
@@ -247,15 +234,10 @@ func silentPools(pools []string, look func(pool string) (string, error)) (said [
 // poolsAtOnce is how many pools are looked at at once.
 const poolsAtOnce = 8
 
-// failingWithin is [jobs.Run.FailingTask] with a limit.
-func failingWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (*jobs.FailingTask, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return run.FailingTask(ctx)
-}
-
 // silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
 func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
 	workers, err := client.Workers(ctx, pool)
 	switch {
 	case isAway(err):

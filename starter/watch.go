@@ -25,9 +25,7 @@ func newWatch(p *Program) *cobra.Command {
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
 				return err
 			}
-			ctx, cancel := o.limit.limit(cmd.Context())
-			defer cancel()
-			return c.withClient(ctx, p, func(ctx context.Context, client *jobs.Client) error {
+			return c.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
 				listed, err := client.Get(args[0]).Listed(ctx)
 				if err != nil {
 					return err
@@ -161,9 +159,7 @@ func announce(ctx context.Context, p *Program, client *jobs.Client, w watched) e
 	if w.wait {
 		return w.toEnd(ctx, p, client)
 	}
-	for _, pool := range w.pools {
-		noteUnserved(ctx, p, client, pool, newProgress(p.Stderr, false, false))
-	}
+	noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), w.pools...)
 	if w.json {
 		return printJSON(p.Stdout, map[string]string{"job": w.run.Name(), "pool": w.run.Pool()})
 	}

@@ -2,7 +2,6 @@ package starter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/devserver"
 	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -70,18 +70,17 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		return usageError("no --allow given: whoever can start a job reads and writes with this worker's account, so name each directory or "+
 			"bucket prefix that jobs use, such as --allow %s, or say --allow %s for everything that the account reaches", p.Dir, worker.AllowAll)
 	}
-	c, err := o.patience.dial(ctx, p, &o.connection, o.verbose)
-	switch {
-	case errors.Is(err, errInterrupted):
-		return nil // it has nothing in hand
-	case err != nil:
-		return err
-	}
-	defer c.Close()
+	return o.patience.withServer(ctx, p, &o.connection, o.verbose, func(client *jobs.Client) error {
+		return o.serve(ctx, p, client, handler)
+	})
+}
+
+// serve runs the worker until it has drained.
+func (o *workerCommand) serve(ctx context.Context, p *Program, client *jobs.Client, handler worker.Handler) error {
 	options := o.worker.options
-	options.Logger = newWorkerLogger(p.Stderr)
+	options.Logger = newLogger(p.Stderr, true)
 	options.Protect = append(slices.Clone(options.Protect), devserver.StateDir(p.path(defaultState)))
-	w, err := worker.New(o.connection.clientOf(c), o.pool, handler, options)
+	w, err := worker.New(client, o.pool, handler, options)
 	if err != nil {
 		return usageError("%w", err)
 	}

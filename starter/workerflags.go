@@ -60,17 +60,17 @@ func givenRestarts(w *worker.Options) int {
 	return cmp.Or(w.Restarts, 10)
 }
 
+// workerNeverZero are the flags of a worker whose zero would be replaced by the default.
+var workerNeverZero = []flagRange{
+	{"slots", "1 to 1000"}, {"concurrency", "1 to 1000, or auto"},
+	{"ready", "a duration above 0"}, {"drain", "a duration above 0"}, {"kill-after", "a duration above 0, up to 15s"},
+}
+
 // zeros translates zeros of flags, which the worker would replace by the default.
 func (o *workerOptions) zeros() error {
 	w := &o.options
-	for _, limit := range []struct{ name, values string }{
-		{"slots", "1 to 1000"}, {"concurrency", "1 to 1000, or auto"}, {"ready", "a duration above 0"}, {"drain", "a duration above 0"},
-		{"kill-after", "a duration above 0, up to 15s"},
-	} {
-		flag := o.flags.Lookup(limit.name)
-		if text := flag.Value.String(); flag.Changed && (text == "0" || text == "0s") {
-			return usageError("--%s %s: use %s", limit.name, text, limit.values)
-		}
+	if err := refuseZeros(o.flags, workerNeverZero); err != nil {
+		return err
 	}
 	if w.CallItems < 0 {
 		return usageError("call-items %d: use 0 or more", w.CallItems)
@@ -112,10 +112,7 @@ func (o *workerOptions) settle(p *Program) (err error) {
 			return usageError("--cpus: %v", err)
 		}
 	}
-	if err := o.zeros(); err != nil {
-		return err
-	}
-	if err := o.nameHooks(); err != nil {
+	if err := cmp.Or(o.zeros(), o.nameHooks()); err != nil {
 		return err
 	}
 	o.passOn(p)
@@ -157,10 +154,8 @@ func absoluteRoots(given []string, dir string) ([]string, error) {
 
 // nameHooks adds the hooks that the flags name to those of the program.
 func (o *workerOptions) nameHooks() error {
-	o.options.Hooks = maps.Clone(o.given.Hooks)
-	if o.options.Hooks == nil {
-		o.options.Hooks = map[string]worker.Hook{}
-	}
+	o.options.Hooks = map[string]worker.Hook{}
+	maps.Copy(o.options.Hooks, o.given.Hooks)
 	for _, text := range o.hooks {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok {

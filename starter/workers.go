@@ -16,9 +16,8 @@ import (
 )
 
 type workersCommand struct {
-	connection connection
-	pools      []string
-	json       bool
+	asking
+	pools []string
 }
 
 // workersReport lists the workers of each pool, and what they run.
@@ -45,9 +44,8 @@ Without --pool, the pools are those of all workers that coordinate jobs, idle on
 			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, c *jobs.Client) error { return o.run(ctx, p, c) })
 		},
 	}
-	o.connection.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&o.pools, "pool", nil, "only this pool; repeatable")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -123,7 +121,11 @@ func printWorkers(p *Program, r workersReport) error {
 		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")
 	}
 	for _, b := range r.Running {
-		slot, pid, incarnation, calls := placeOf(b)
+		slot, pid, incarnation, calls := unknown, unknown, unknown, unknown
+		if !b.Beat.IsZero() {
+			slot, pid = fmt.Sprint(b.Slot), fmt.Sprint(b.PID)
+			incarnation, calls = fmt.Sprint(b.Incarnation), fmt.Sprint(max(1, b.Concurrency))
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Job, b.Worker, slot, pid, incarnation, calls, cmp.Or(b.Batch, unknown), since(b.Since), describeTimers(b.Timers, time.Now()))
 	}
 	return w.Flush()
@@ -165,14 +167,6 @@ func describeTimers(held []jobs.HeldTimer, now time.Time) string {
 		all = append(all, fmt.Sprintf("%s in %v", t.Scope, roundTime(left)))
 	}
 	return cmp.Or(strings.Join(all, ", "), unknown)
-}
-
-// placeOf is where a batch runs, once it has heartbeat, and how many calls its slot makes at once.
-func placeOf(b jobs.RunningBatch) (slot, pid, incarnation, calls string) {
-	if b.Beat.IsZero() {
-		return unknown, unknown, unknown, unknown
-	}
-	return fmt.Sprint(b.Slot), fmt.Sprint(b.PID), fmt.Sprint(b.Incarnation), fmt.Sprint(max(1, b.Concurrency))
 }
 
 // describeRunning describes a running batch in a line.

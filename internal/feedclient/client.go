@@ -40,10 +40,10 @@ type Client struct {
 	sequence int64 // of the last request
 	session  int64 // the highest that is known
 	known    map[Leg]*leg
-	open     *leg // takes items; nil: not known
-	seeking  bool // a goroutine seeks the open leg
-	carriers int  // exchanges under way that carry items and do not wait
-	lanes    [2]lane
+	open     *leg          // takes items; nil: not known
+	seeking  bool          // a goroutine seeks the open leg
+	carriers int           // exchanges under way that carry items and do not wait
+	lanes    [2]*lane      // by kind
 	lists    int64         // submitted
 	gate     time.Time     // when parked lists are tried again
 	probing  bool          // and then only the first of them
@@ -137,7 +137,10 @@ func New(legs Legs, o Options) *Client {
 		o.Token = hex.EncodeToString(random)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Client{legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel, known: map[Leg]*leg{}}
+	return &Client{
+		legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel,
+		known: map[Leg]*leg{}, lanes: [2]*lane{{}, {}},
+	}
 }
 
 // Release wakes everyone who waits, with [ErrReleased], and returns when the client's goroutines have ended. It can be
@@ -231,7 +234,7 @@ func (c *Client) submit(l *List) *List {
 	c.lists++
 	l.number = c.lists
 	c.returns()
-	lane := &c.lanes[l.kind]
+	lane := c.lanes[l.kind]
 	if l.patient && len(lane.parked) > 0 {
 		l.phase = parked
 		lane.parked = append(lane.parked, l)
@@ -275,8 +278,7 @@ func (c *Client) leave(err error, lists ...*List) {
 	for _, l := range lists {
 		l.drop(err)
 	}
-	for i := range c.lanes {
-		lane := &c.lanes[i]
+	for _, lane := range c.lanes {
 		lane.queue = slices.DeleteFunc(lane.queue, func(l *List) bool { return l.phase == settled })
 	}
 	c.pump()
@@ -314,7 +316,7 @@ func (l *List) EndPatience() {
 		l.fail(l.full)
 	default: // it has never been tried: others were waiting already
 		l.phase = queued
-		lane := &c.lanes[l.kind]
+		lane := c.lanes[l.kind]
 		lane.queue = append(lane.queue, l)
 		c.pump()
 	}

@@ -72,8 +72,7 @@ func (c *Client) arm(now, next time.Time) {
 // unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the first
 // one if that is to be found out.
 func (c *Client) unpark(now time.Time, later func(time.Time)) {
-	for i := range c.lanes {
-		lane := &c.lanes[i]
+	for _, lane := range c.lanes {
 		lane.parked = slices.DeleteFunc(lane.parked, func(l *List) bool { return l.phase != parked })
 	}
 	if len(c.lanes[unasked].parked)+len(c.lanes[wanted].parked) == 0 {
@@ -83,8 +82,8 @@ func (c *Client) unpark(now time.Time, later func(time.Time)) {
 		later(c.gate)
 		return
 	}
-	for i := range c.lanes {
-		c.lanes[i].unpark(c.probing, now)
+	for _, lane := range c.lanes {
+		lane.unpark(c.probing, now)
 	}
 	if c.probing { // until that one is answered, or has left
 		c.gate = now.Add(gateMost)
@@ -143,8 +142,7 @@ func (c *Client) send(now time.Time, later func(time.Time)) {
 // waitingKinds returns the kinds of which lists are queued, the one that has waited for longer first.
 func (c *Client) waitingKinds() []kind {
 	var kinds []kind
-	for k := range c.lanes {
-		lane := &c.lanes[k]
+	for k, lane := range c.lanes {
 		for len(lane.queue) > 0 && lane.queue[0].phase != queued {
 			lane.queue = lane.queue[1:]
 		}
@@ -285,7 +283,7 @@ func (c *Client) requeue(lists []*List) {
 		}
 	}
 	if len(back) > 0 {
-		lane := &c.lanes[back[0].kind]
+		lane := c.lanes[back[0].kind]
 		lane.queue = append(back, lane.queue...)
 	}
 }
@@ -293,7 +291,7 @@ func (c *Client) requeue(lists []*List) {
 // park keeps a patient list until the gate opens. The lock is held.
 func (c *Client) park(l *List) {
 	l.phase, l.again = parked, true
-	lane := &c.lanes[l.kind]
+	lane := c.lanes[l.kind]
 	lane.parked = append(lane.parked, l)
 }
 
@@ -308,8 +306,7 @@ func (c *Client) openGate() { c.gate, c.closedBy, c.probing = time.Time{}, 0, fa
 
 // failQueued ends all lists that have not been sent. The lock is held.
 func (c *Client) failQueued(err error) {
-	for i := range c.lanes {
-		lane := &c.lanes[i]
+	for _, lane := range c.lanes {
 		for _, l := range slices.Concat(lane.queue, lane.parked) {
 			l.fail(err)
 		}

@@ -3,6 +3,7 @@ package feedclient
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/wire"
@@ -75,12 +76,7 @@ func (c *Client) unserved(ex *exchange) bool {
 func (c *Client) needless(ex *exchange) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range ex.lists {
-		if l.phase != settled {
-			return false
-		}
-	}
-	if len(ex.leg.waiters) > 0 {
+	if slices.ContainsFunc(ex.lists, func(l *List) bool { return l.phase != settled }) || len(ex.leg.waiters) > 0 {
 		return false
 	}
 	for _, other := range ex.leg.under {

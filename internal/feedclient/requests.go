@@ -50,8 +50,7 @@ func (c *Client) onOpenLeg(ctx context.Context, try func(context.Context, Leg) e
 			try:      func(ctx context.Context) error { return try(ctx, l.Leg) },
 			unserved: func() bool { return true },
 		})
-		var refused *RefusedError
-		errors.As(err, &refused)
+		refused, _ := errors.AsType[*RefusedError](err)
 		switch {
 		case errors.Is(err, ErrGone), errors.Is(err, ErrCut), errors.Is(err, ErrBarred):
 			stale, number = l, 0

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -35,9 +35,7 @@ type temporalLegs struct {
 	Job
 	server client.Client
 	name   string
-
-	mu   sync.Mutex
-	pool string
+	pool   atomic.Value // string: as the job was last found to have it
 }
 
 // Temporal returns the legs of the feed of that name.
@@ -50,9 +48,7 @@ func (t *temporalLegs) Open(ctx context.Context) (Leg, error) {
 	if err != nil {
 		return Leg{}, classified(err)
 	}
-	t.mu.Lock()
-	t.pool = pool
-	t.mu.Unlock()
+	t.pool.Store(pool)
 	if number == 0 {
 		return Leg{}, ErrNotOpen
 	}
@@ -123,14 +119,11 @@ var refusals = []string{
 
 // outcome returns what an update has failed with. Asking again would bring the same.
 func outcome(err error) error {
-	var app *temporal.ApplicationError
-	if !errors.As(err, &app) {
-		return &FatalError{err}
-	}
-	if app.Type() == typeCut {
+	app, ok := errors.AsType[*temporal.ApplicationError](err)
+	switch {
+	case ok && app.Type() == typeCut:
 		return ErrCut
-	}
-	if !slices.Contains(refusals, app.Type()) {
+	case !ok || !slices.Contains(refusals, app.Type()):
 		return &FatalError{err}
 	}
 	r := &RefusedError{Type: app.Type(), Message: app.Message()}
@@ -153,19 +146,15 @@ func classified(err error) error {
 	case errors.As(err, new(*serviceerror.FailedPrecondition)):
 		return ErrBarred
 	}
-	switch codeOf(err) {
+	code := status.Code(err)
+	if service, ok := errors.AsType[serviceerror.ServiceError](err); ok {
+		code = service.Status().Code()
+	}
+	switch code {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
 		return &FatalError{err}
 	}
 	return err
-}
-
-// codeOf returns the code of the first error in a chain that has one.
-func codeOf(err error) codes.Code {
-	if service, ok := errors.AsType[serviceerror.ServiceError](err); ok {
-		return service.Status().Code()
-	}
-	return status.Code(err)
 }
 
 func (t *temporalLegs) State(ctx context.Context, leg Leg) (job.FeedState, error) {
@@ -218,10 +207,7 @@ func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
 }
 
 func (t *temporalLegs) poolName(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	pool := t.pool
-	t.mu.Unlock()
-	if pool != "" {
+	if pool, _ := t.pool.Load().(string); pool != "" {
 		return pool, nil
 	}
 	_, pool, err := t.Job.Open(ctx)

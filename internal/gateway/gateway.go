@@ -120,10 +120,10 @@ func New(o Options) (*Gateway, error) {
 	g.routes = []route{
 		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", items: true, handle: g.put},
 		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", items: true, handle: g.call},
-		{name: "state", method: http.MethodGet, path: "/v1/feeds/{name}", handle: g.state},
+		{name: "state", method: http.MethodGet, path: "/v1/feeds/{name}", handle: g.plain(stateOf)},
 		{name: "results", method: http.MethodGet, path: "/v1/feeds/{name}/results", handle: g.results},
-		{name: "reset", method: http.MethodPost, path: "/v1/feeds/{name}/reset", handle: g.reset},
-		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.close},
+		{name: "reset", method: http.MethodPost, path: "/v1/feeds/{name}/reset", handle: g.plain(reset)},
+		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.plain(closeFeed)},
 		{name: "openapi", method: http.MethodGet, path: "/openapi.json", open: true, handle: describe},
 		{name: "health", method: http.MethodGet, path: "/health", open: true, handle: g.ours},
 		{name: "metrics", method: http.MethodGet, path: "/metrics", open: true, handle: g.ours},
@@ -192,16 +192,12 @@ type stateAnswer struct {
 	Full bool `json:"full"` // the capacity, in items or in bytes, is taken
 }
 
-func (g *Gateway) state(a *answer, r *http.Request) {
-	var state job.FeedState
-	if err := g.plain(r, func(f Feed) (err error) { state, err = f.State(r.Context()); return err }); err != nil {
-		a.fail(err)
-		return
-	}
-	a.json(http.StatusOK, stateAnswer{
+func stateOf(r *http.Request, f Feed) (any, error) {
+	state, err := f.State(r.Context())
+	return stateAnswer{
 		Name: r.PathValue("name"), FeedState: state, Idle: state.Backlog == 0,
 		Full: state.Backlog >= state.Capacity || state.BacklogBytes >= state.CapacityBytes,
-	})
+	}, err
 }
 
 // resetAnswer is the answer to a reset.
@@ -210,29 +206,27 @@ type resetAnswer struct {
 	Discarded int64 `json:"discarded"` // items that were waiting
 }
 
-func (g *Gateway) reset(a *answer, r *http.Request) {
-	var done jobs.FeedReset
-	if err := g.plain(r, func(f Feed) (err error) { done, err = f.Reset(r.Context()); return err }); err != nil {
-		a.fail(err)
-		return
-	}
-	a.json(http.StatusOK, resetAnswer{Session: done.Session, Discarded: done.Discarded})
+func reset(r *http.Request, f Feed) (any, error) {
+	done, err := f.Reset(r.Context())
+	return resetAnswer{Session: done.Session, Discarded: done.Discarded}, err
 }
 
-func (g *Gateway) close(a *answer, r *http.Request) {
-	if err := g.plain(r, func(f Feed) error { return f.Close(r.Context()) }); err != nil {
-		a.fail(err)
-		return
-	}
-	a.json(http.StatusOK, struct{}{})
-}
+func closeFeed(r *http.Request, f Feed) (any, error) { return struct{}{}, f.Close(r.Context()) }
 
-// plain answers a request that has no parameters.
-func (g *Gateway) plain(r *http.Request, fn func(Feed) error) error {
-	if _, err := parameters(r); err != nil {
-		return err
+// plain answers requests that have no parameters with what ask returns.
+func (g *Gateway) plain(ask func(*http.Request, Feed) (any, error)) func(*answer, *http.Request) {
+	return func(a *answer, r *http.Request) {
+		var said any
+		_, err := parameters(r)
+		if err == nil {
+			err = g.withFeed(r, func(f Feed) (err error) { said, err = ask(r, f); return err })
+		}
+		if err != nil {
+			a.fail(err)
+			return
+		}
+		a.json(http.StatusOK, said)
 	}
-	return g.withFeed(r, fn)
 }
 
 // parameters returns those of a request, after checking that it has none but the allowed ones, and each at most once.

@@ -20,7 +20,7 @@ type putAnswer struct {
 // put gives a request's items to a feed. A body of known length that is no more than one list is accepted or refused as a
 // whole. Otherwise its items flow, in lists of what there is.
 func (g *Gateway) put(a *answer, r *http.Request) {
-	p := &putter{g: g}
+	p := &putter{}
 	err := g.withPut(a, r, p)
 	g.meters.put(p.accepted)
 	if err != nil {
@@ -61,7 +61,6 @@ func (g *Gateway) withPut(a *answer, r *http.Request, p *putter) error {
 
 // putter puts the items of one request.
 type putter struct {
-	g        *Gateway
 	feed     Feed
 	wait     time.Duration // for room, for each list; 0: not at all
 	flows    bool          // lists are cut to what the feed takes at once

@@ -46,24 +46,21 @@ func (n *Inputs) digest(ctx context.Context, input store.Input) (string, error) 
 	if records.CompressionOf(input.URL) != records.None {
 		size = max(0, size-checksums) // of the rest
 	}
+	type piece struct{ offset, length int64 }
+	pieces := []piece{{0, size}}
+	if size > wholeDigest {
+		pieces = []piece{{0, digestEnds}}
+		between := (size - 2*digestEnds) / digestBlocks
+		for i := range int64(digestBlocks) {
+			pieces = append(pieces, piece{digestEnds + i*between, digestBlock})
+		}
+		pieces = append(pieces, piece{size - digestEnds, digestEnds})
+	}
 	sum := crc32.New(castagnoli)
-	if size <= wholeDigest {
-		if err := n.sum(ctx, sum, input.URL, 0, size); err != nil {
+	for _, p := range pieces {
+		if err := n.sum(ctx, sum, input.URL, p.offset, p.length); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%08x", sum.Sum32()), nil
-	}
-	if err := n.sum(ctx, sum, input.URL, 0, digestEnds); err != nil {
-		return "", err
-	}
-	between := (size - 2*digestEnds) / digestBlocks
-	for i := range int64(digestBlocks) {
-		if err := n.sum(ctx, sum, input.URL, digestEnds+i*between, digestBlock); err != nil {
-			return "", err
-		}
-	}
-	if err := n.sum(ctx, sum, input.URL, size-digestEnds, digestEnds); err != nil {
-		return "", err
 	}
 	return fmt.Sprintf("%08x", sum.Sum32()), nil
 }
@@ -126,8 +123,6 @@ type sums struct {
 	behind uint32 // the sum of all that was passed
 }
 
-func (s *sums) begin() { s.behind = 0 }
-
 // end passes over what is left of an input of a bundle.
 func (s *sums) end() {
 	s.behind, s.data = crc32.Update(s.behind, castagnoli, s.data), nil
@@ -144,20 +139,6 @@ func (p *planner) digestOf(source *wire.Source, cut records.Cut) uint32 {
 	p.sums.behind = crc32.Update(p.sums.behind, castagnoli, p.sums.data[:cut.Length])
 	p.sums.data = p.sums.data[cut.Length:]
 	return max(1, p.sums.behind)
-}
-
-// summed sums up what is read.
-type summed struct {
-	io.ReadCloser
-	read int64 // bytes
-	sum  uint32
-}
-
-func (s *summed) Read(b []byte) (int, error) {
-	n, err := s.ReadCloser.Read(b)
-	s.read += int64(n)
-	s.sum = crc32.Update(s.sum, castagnoli, b[:n])
-	return n, err
 }
 
 // sameBytes returns a permanent error unless the bytes of the batch are those that were planned. If only some of its
@@ -189,11 +170,10 @@ func (r *Range) sameBytes() error {
 
 // digest is that of what was read, if that is all.
 func (w *wholeStretch) digest() (uint32, bool) {
-	body, is := w.body.(*summed)
-	if !is || body.read != w.length {
+	if w.read == nil || w.read.Bytes != w.length {
 		return 0, false
 	}
-	return body.sum, true
+	return w.read.Sum, true
 }
 
 // reread returns the digest of the bytes of a batch, which it reads.
@@ -202,12 +182,12 @@ func (w *wholeStretch) reread(batch wire.Batch) (uint32, error) {
 	if err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, err)
 	}
-	s := &summed{ReadCloser: body}
-	defer s.Close()
-	if _, err := io.Copy(io.Discard, s); err != nil {
+	defer body.Close()
+	var read wire.SideFile // counts and sums up
+	if _, err := io.Copy(&read, body); err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, store.Doing("reading "+w.source.URL, err))
 	}
-	return s.sum, nil
+	return read.Sum, nil
 }
 
 func (b *bundleStretches) digest() (uint32, bool) { return b.sum, b.offset >= b.end }

@@ -118,7 +118,7 @@ func (p *planner) cut(ctx context.Context, items, bytes int64) (wire.Batch, erro
 		if batch.Source != p.at.Source {
 			p.at.Offset = max(p.at.Offset, source.Start)
 			batch = wire.Batch{Source: p.at.Source, Offset: p.at.Offset, First: p.at.Item}
-			p.sums.begin()
+			p.sums.behind = 0
 		}
 		if p.atSkipped() {
 			passed := p.skip[0]
@@ -253,16 +253,20 @@ func (p *planner) notice() {
 	}
 }
 
+// nameOf is what an input is called in messages.
+func nameOf(url string) string {
+	if url == stdinName {
+		return "the standard input"
+	}
+	return "input " + url
+}
+
 // note adds a note about an input, unless what is empty.
 func (p *planner) note(url, what string) {
 	if what == "" || len(p.noticed.Notes) >= limits.MaxNotes {
 		return
 	}
-	name := "input " + url
-	if url == stdinName {
-		name = "the standard input"
-	}
-	p.noticed.Note(name + " " + what)
+	p.noticed.Note(nameOf(url) + " " + what)
 }
 
 // Open reads a source from offset on, length bytes of it or (-1) to its end.

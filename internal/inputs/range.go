@@ -82,11 +82,13 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 
 // plainRange is a batch of a source that is one input.
 func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire.Batch, body io.ReadCloser) *Range {
-	if batch.Digest != 0 {
-		body = &summed{ReadCloser: body}
-	}
 	from := &wholeStretch{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
-	from.stretch = &stretch{records.NewReader(body, source.Shape), &source.Shape, batch.Offset}
+	read := io.Reader(body)
+	if batch.Digest != 0 {
+		from.read = &wire.SideFile{}
+		read = io.TeeReader(body, from.read)
+	}
+	from.stretch = &stretch{records.NewReader(read, source.Shape), &source.Shape, batch.Offset}
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
 
@@ -248,8 +250,9 @@ type wholeStretch struct {
 	inputs  *Inputs
 	source  *wire.Source
 	body    io.Closer
-	length  int64    // of the batch
-	stretch *stretch // nil: it is opened
+	length  int64          // of the batch
+	read    *wire.SideFile // counts and sums up what is read; nil: the batch has no digest
+	stretch *stretch       // nil: it is opened
 }
 
 func (w *wholeStretch) next() (*stretch, error) {

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stint-run/stint/internal/limits"
@@ -63,14 +64,7 @@ func filling(s wire.Sizing, rounds, left int64) int64 {
 // left items are still to be planned. It uses integers only.
 func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items, bytes int64) {
 	if !automatic(spec) {
-		items, bytes = limits.MaxBatchItems, limits.MaxBatchBytes
-		if spec.BatchItems > 0 {
-			items = spec.BatchItems
-		}
-		if spec.BatchBytes > 0 {
-			bytes = spec.BatchBytes
-		}
-		return items, bytes
+		return cmp.Or(spec.BatchItems, limits.MaxBatchItems), cmp.Or(spec.BatchBytes, limits.MaxBatchBytes)
 	}
 	if sizing.Rate == 0 {
 		return firstSize(sizing, index, left)

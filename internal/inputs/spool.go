@@ -316,11 +316,7 @@ func checkCopy(s *wire.Source, dir store.Dir, bytes int64) error {
 	if s.MaxInput == 0 || bytes <= s.MaxInput {
 		return nil
 	}
-	name := "input " + s.URL
-	if s.URL == stdinName {
-		name = "the standard input"
-	}
 	return ledger.Permanent(job.ErrorInput, fmt.Errorf(
 		"%s has more than %s bytes uncompressed, which is max-input, and is copied to %s: check the input, or start anew with a higher max-input",
-		name, text.Thousands(s.MaxInput), dir.Location()))
+		nameOf(s.URL), text.Thousands(s.MaxInput), dir.Location()))
 }

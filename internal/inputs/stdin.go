@@ -319,21 +319,12 @@ func (s *foreignStdin) close() {}
 // StdinComplete reports whether a job has read its standard input to the end, so that it can continue
 // without it. A job none of whose pages has been accepted cannot: it would list its sources anew.
 func StdinComplete(ctx context.Context, access ledger.Access, report job.Report) (bool, error) {
-	dir, err := access.Open(ctx, report.Store)
+	dir, tables, err := New(access, nil).acceptedTables(ctx, report)
 	if err != nil {
 		return false, err
 	}
-	tables, err := acceptedTables(ctx, dir, report)
-	if err != nil {
-		return false, err
-	}
-	n := New(access, nil)
 	found := false
-	for _, key := range tables {
-		table, err := n.Table(ctx, dir, key)
-		if err != nil {
-			return false, err
-		}
+	for _, table := range tables {
 		for i := range table.Sources {
 			s := &table.Sources[i]
 			if s.URL != stdinName {
@@ -350,43 +341,46 @@ func StdinComplete(ctx context.Context, access ledger.Access, report job.Report)
 
 // Unchanged returns an error if an input of a job is not what it was when the job was planned, or is gone, or cannot be looked at.
 func Unchanged(ctx context.Context, access ledger.Access, report job.Report) error {
-	dir, err := access.Open(ctx, report.Store)
-	if err != nil {
-		return err
-	}
-	tables, err := acceptedTables(ctx, dir, report)
-	if err != nil {
-		return err
-	}
 	n := New(access, nil)
-	for _, key := range tables {
-		table, err := n.Table(ctx, dir, key)
-		if err == nil {
-			err = n.allUnchanged(ctx, table)
-		}
-		if err != nil {
+	_, tables, err := n.acceptedTables(ctx, report)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := n.allUnchanged(ctx, table); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// acceptedTables returns the key of the source table that the job's manifests name, or else those of
-// all that the run has written, one of which was accepted.
-func acceptedTables(ctx context.Context, dir store.Dir, report job.Report) ([]string, error) {
-	if len(report.Manifests) > 0 {
-		head, err := ledger.ReadHead(ctx, dir, report.Manifests[0])
-		return []string{head.Sources}, err
-	}
-	if report.Planned == 0 && !report.PlanDone {
-		return nil, nil
+// acceptedTables returns the job's store and the source table that its manifests name, or else all that the run has
+// written, one of which was accepted.
+func (n *Inputs) acceptedTables(ctx context.Context, report job.Report) (store.Dir, []*Table, error) {
+	dir, err := n.access.Open(ctx, report.Store)
+	if err != nil {
+		return nil, nil, err
 	}
 	var keys []string
-	for info, err := range dir.List(ctx, report.Run+"/sources-") {
+	if len(report.Manifests) > 0 {
+		head, err := ledger.ReadHead(ctx, dir, report.Manifests[0])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		keys = append(keys, info.Key)
+		keys = []string{head.Sources}
+	} else if report.Planned > 0 || report.PlanDone {
+		for info, err := range dir.List(ctx, report.Run+"/sources-") {
+			if err != nil {
+				return nil, nil, err
+			}
+			keys = append(keys, info.Key)
+		}
 	}
-	return keys, nil
+	tables := make([]*Table, len(keys))
+	for i, key := range keys {
+		if tables[i], err = n.Table(ctx, dir, key); err != nil {
+			return nil, nil, err
+		}
+	}
+	return dir, tables, nil
 }

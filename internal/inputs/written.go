@@ -121,13 +121,9 @@ func (w *written) look(dir string) (*writtenPlace, error) {
 
 // noStore reports whether an error says that what has a store's name is no file that stint has written, or may be read.
 func noStore(err error) bool {
-	var denied *store.DeniedError
-	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, syscall.EISDIR, syscall.ENOTDIR} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return errors.As(err, &denied)
+	kinds := []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, syscall.EISDIR, syscall.ENOTDIR}
+	_, denied := errors.AsType[*store.DeniedError](err)
+	return denied || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func (p *writtenPlace) orNil() *writtenPlace {

@@ -1,6 +1,7 @@
 package outputs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -43,19 +44,12 @@ func encode(where string, w io.Writer, fn func(io.Writer) error) error {
 
 // Encoded returns the content of a file that is to be encoded as its name says.
 func Encoded(where string, data []byte) ([]byte, error) {
-	var content buffer
+	var content bytes.Buffer
 	err := encode(where, &content, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
-	return content, err
-}
-
-type buffer []byte
-
-func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
+	return content.Bytes(), err
 }
 
 // Decode returns what a file contains, by its name. Close closes r.

@@ -60,32 +60,27 @@ func isSink(ctx context.Context, access ledger.Access, location string) bool {
 	if location == "" || store.IsPrefix(location) {
 		return false
 	}
+	sink, err := sinkAt(ctx, access, location)
+	return sink && err == nil // what opens it next meets the reason
+}
+
+func sinkAt(ctx context.Context, access ledger.Access, location string) (bool, error) {
 	dir, name, err := OpenTarget(ctx, access, location, 0)
 	if err != nil {
-		return false // what opens it next meets the reason
+		return false, err
 	}
-	sink, _ := store.Sink(dir, name)
-	return sink
+	return store.Sink(dir, name)
 }
 
 // maySink reports whether there is a device or a pipe in the output's place, or whether that cannot be told.
 func (p *Publication) maySink() bool {
-	dir, name, err := OpenTarget(context.Background(), p.Access, p.Spec.Output, 0)
-	if err != nil {
-		return true
-	}
-	sink, err := store.Sink(dir, name)
+	sink, err := sinkAt(context.Background(), p.Access, p.Spec.Output)
 	return sink || err != nil
-}
-
-// hasSinks reports whether one of the places is a device or a pipe.
-func (p *Publication) hasSinks() bool {
-	return slices.ContainsFunc([]string{p.Spec.Output, p.Spec.Errors, p.Spec.Dropped}, p.isSink)
 }
 
 // deliver notes that everything has been published, if that does not show by files.
 func (p *Publication) deliver(ctx context.Context) error {
-	if !p.hasSinks() {
+	if !slices.ContainsFunc([]string{p.Spec.Output, p.Spec.Errors, p.Spec.Dropped}, p.isSink) {
 		return nil
 	}
 	p.delivered = true
@@ -168,7 +163,7 @@ func (p *Publication) adopt(ctx context.Context) (bool, error) {
 // of it already.
 func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context) (Begun, error)) error {
 	p.Output = job.Output{Location: p.Spec.Output}
-	publishSides, giveUp, err := p.writeSides(ctx)
+	publishSides, giveUp, err := p.writeSides(ctx, p.errorsSide(), p.droppedSide())
 	if err != nil {
 		return err
 	}

@@ -302,10 +302,8 @@ func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Re
 	if err != nil {
 		return err
 	}
-	seen := maps.Clone(f.seen)
-	if seen == nil {
-		seen = map[string]bool{}
-	}
+	seen := map[string]bool{}
+	maps.Copy(seen, f.seen)
 	links, err := ledger.ChainBeyond(ctx, dir, heads, seen)
 	if err != nil {
 		return err

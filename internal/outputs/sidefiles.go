@@ -30,24 +30,34 @@ func (p *Publication) droppedSide() side {
 	}, &p.Dropped, &p.Output.Dropped}
 }
 
-// writeSides writes the files beside the output: see writeSide.
-func (p *Publication) writeSides(ctx context.Context) (publish func(context.Context) error, giveUp func(), err error) {
-	publishErrors, giveUpErrors, err := p.writeSide(ctx, p.errorsSide())
-	if err != nil {
-		return nil, nil, err
+// writeSides writes files beside the output: see writeSide.
+func (p *Publication) writeSides(
+	ctx context.Context, sides ...side,
+) (publish func(context.Context) error, giveUp func(), err error) {
+	var written []func(context.Context) error
+	var givenUp []func()
+	giveUp = func() {
+		for _, one := range givenUp {
+			one()
+		}
 	}
-	publishDropped, giveUpDropped, err := p.writeSide(ctx, p.droppedSide())
-	if err != nil {
-		giveUpErrors()
-		return nil, nil, err
+	for _, s := range sides {
+		publishOne, giveUpOne, err := p.writeSide(ctx, s)
+		if err != nil {
+			giveUp()
+			return nil, nil, err
+		}
+		written, givenUp = append(written, publishOne), append(givenUp, giveUpOne)
 	}
 	publish = func(ctx context.Context) error {
-		if err := publishErrors(ctx); err != nil {
-			return err
+		for _, one := range written {
+			if err := one(ctx); err != nil {
+				return err
+			}
 		}
-		return publishDropped(ctx)
+		return nil
 	}
-	return publish, func() { giveUpErrors(); giveUpDropped() }, nil
+	return publish, giveUp, nil
 }
 
 // writeSide writes a file beside the output. It returns publish, which makes the file visible, or
@@ -113,30 +123,27 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content wire.Side
 // the parts.
 func (p *Publication) RestoreSides(ctx context.Context, d *wire.Done) error {
 	p.Output, p.Errors, p.Dropped, p.delivered, p.kept = d.Output, d.Errors, d.Dropped, d.Delivered, d.Kept
-	var again []func(context.Context) error
+	var again []side
 	for _, s := range []side{p.errorsSide(), p.droppedSide()} {
 		same, err := p.sideMatches(ctx, s, *s.content, *s.shown, d.Delivered)
 		if err != nil {
 			return err
 		}
-		if same {
-			continue
+		if !same {
+			again = append(again, s)
 		}
-		publish, giveUp, err := p.writeSide(ctx, s)
-		if err != nil {
-			return err
-		}
-		defer giveUp()
-		again = append(again, publish)
 	}
 	if len(again) == 0 {
 		return nil
 	}
+	publish, giveUp, err := p.writeSides(ctx, again...)
+	if err != nil {
+		return err
+	}
+	defer giveUp()
 	return ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(ctx context.Context) error {
-		for _, publish := range again {
-			if err := publish(ctx); err != nil {
-				return err
-			}
+		if err := publish(ctx); err != nil {
+			return err
 		}
 		return p.deliver(ctx)
 	})

@@ -74,24 +74,7 @@ func (p *Publication) newSplitter(ctx context.Context) (*splitter, error) {
 
 // part splits the results of a part, verifies them, and adds them to also.
 func (s *splitter) part(ctx context.Context, e ledger.OwnedEntry, also io.Writer) error {
-	body, err := ledger.OpenSummed(ctx, s.p.Dir, ledger.ResultsKey(e.Owner, e.Entry))
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	lines := ledger.NewLines(io.TeeReader(body, also), lineBuffer)
-	for {
-		line, err := lines.Next()
-		if err == io.EOF {
-			return body.Verify(e.Bytes, e.Sum)
-		}
-		if err != nil {
-			return body.Broken(err)
-		}
-		if err := s.add(ctx, line); err != nil {
-			return err
-		}
-	}
+	return eachLine(ctx, s.p.Dir, e, also, func(line []byte) error { return s.add(ctx, line) })
 }
 
 // add puts a result into its file.

@@ -85,33 +85,46 @@ func (t *table) eachResult(ctx context.Context, fn func(line []byte) error) erro
 		if e.Bytes == 0 {
 			return nil
 		}
-		body, err := ledger.OpenSummed(ctx, t.p.Dir, ledger.ResultsKey(e.Owner, e.Entry))
-		if err != nil {
-			return err
-		}
-		defer body.Close()
-		lines := ledger.NewLines(body, lineBuffer)
-		for result := 1; ; result++ {
-			line, err := lines.Next()
-			if err == io.EOF {
-				return body.Verify(e.Bytes, e.Sum)
-			}
-			if err != nil {
-				return body.Broken(err)
+		result := 0
+		var refused error
+		err := eachLine(ctx, t.p.Dir, e, io.Discard, func(line []byte) error {
+			if result++; refused != nil {
+				return nil // the rest is only verified
 			}
 			line = line[:len(line)-1]
-			err = fn(line)
+			err := fn(line)
 			if _, ok := errors.AsType[*notObjectError](err); ok {
-				refused := t.refuse(result, e, line)
-				_, _ = io.Copy(io.Discard, lines)
-				return cmp.Or(body.Verify(e.Bytes, e.Sum), refused)
+				refused, err = t.refuse(result, e, line), nil
 			}
-			if err != nil {
-				return err
-			}
-		}
+			return err
+		})
+		return cmp.Or(err, refused)
 	})
 	return ledger.StoreError(job.ErrorOutput, err)
+}
+
+// eachLine calls fn with each line of a part's results, adds the results to also, and verifies them.
+func eachLine(
+	ctx context.Context, dir store.Dir, e ledger.OwnedEntry, also io.Writer, fn func(line []byte) error,
+) error {
+	body, err := ledger.OpenSummed(ctx, dir, ledger.ResultsKey(e.Owner, e.Entry))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := ledger.NewLines(io.TeeReader(body, also), lineBuffer)
+	for {
+		line, err := lines.Next()
+		switch {
+		case err == io.EOF:
+			return body.Verify(e.Bytes, e.Sum)
+		case err != nil:
+			return body.Broken(err)
+		}
+		if err := fn(line); err != nil {
+			return err
+		}
+	}
 }
 
 // refuse returns the error of a result that is not a row.
@@ -176,33 +189,31 @@ func (t *table) write(ctx context.Context) error {
 			texts[i] = cellText(value)
 		}
 		t.buf = t.append(t.buf, texts)
-		if len(t.buf) < tableBuffer {
-			return nil
-		}
-		return t.flush()
+		return t.flush(tableBuffer)
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush()
+	return t.flush(0)
 }
 
 // writeLines writes the results as they are.
 func (t *table) writeLines(ctx context.Context) error {
 	err := t.eachResult(ctx, func(line []byte) error {
 		t.buf = append(append(t.buf, line...), '\n')
-		if len(t.buf) < tableBuffer {
-			return nil
-		}
-		return t.flush()
+		return t.flush(tableBuffer)
 	})
 	if err != nil {
 		return err
 	}
-	return t.flush()
+	return t.flush(0)
 }
 
-func (t *table) flush() error {
+// flush writes the rows in hand if they have as many bytes as that.
+func (t *table) flush(least int) error {
+	if len(t.buf) < least {
+		return nil
+	}
 	piece := store.Piece{Key: t.p.Spec.Output, Length: int64(len(t.buf)), Sum: crc32.Checksum(t.buf, wire.CRC32C)}
 	err := t.to.AppendHeld(piece, [][]byte{t.buf})
 	t.buf = t.buf[:0]

@@ -159,7 +159,7 @@ func (c *copier) copy(item *records.Item, shape *wire.Shape) (err error) {
 	d := c.to
 	d.sample.Items++
 	n := len(c.shapes)
-	first := n == 0 || !alike(&c.shapes[n-1], shape)
+	first := n == 0 || !records.Alike(&c.shapes[n-1], shape) || !slices.Equal(c.shapes[n-1].Columns, shape.Columns)
 	if c.line, err = records.AppendToFile(shape, c.line[:0], item, first); err != nil {
 		fault := calls.InvalidFault(err)
 		d.sample.Failed++
@@ -175,11 +175,6 @@ func (c *copier) copy(item *records.Item, shape *wire.Shape) (err error) {
 	d.ordinals = append(d.ordinals, c.left[0])
 	_, err = c.out.Write(c.line)
 	return err
-}
-
-// alike reports whether items of two shapes can be in one file.
-func alike(a, b *wire.Shape) bool {
-	return records.Alike(a, b) && slices.Equal(a.Columns, b.Columns)
 }
 
 // open creates the file of the next items.

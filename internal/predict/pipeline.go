@@ -120,15 +120,10 @@ func (p *Pipeline) stage(s *StagePrediction) {
 
 // alone is how long a stage takes for the whole job with this speed, if it never waits for another one.
 func (p *Pipeline) alone(s *StagePrediction, speed speedOf) float64 {
-	parallel := float64(s.pool.Setup.parallel(0))
-	rounds := float64(p.Batches) / parallel
-	if float64(p.Batches) < 4*parallel {
-		rounds = math.Ceil(rounds) // otherwise they end at about the same time
-	}
 	if p.Batches == 0 {
 		return 0
 	}
-	return rounds * (speed.each()*float64(s.Items)/float64(p.Batches) + batchSeconds)
+	return p.rounds(s.pool.Setup.parallel(0)) * (speed.each()*float64(s.Items)/float64(p.Batches) + batchSeconds)
 }
 
 // seconds is how long the job takes if its slowest stage has this speed.

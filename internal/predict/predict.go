@@ -124,11 +124,7 @@ func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
 		return startSeconds
 	}
 	perBatch := s.each()*float64(p.Items)/float64(p.Batches) + batchSeconds
-	rounds := float64(p.Batches) / float64(p.Parallel)
-	if p.Batches < 4*int64(p.Parallel) {
-		rounds = math.Ceil(rounds) // otherwise they end at about the same time
-	}
-	work := math.Max(rounds*perBatch, float64(p.Batches)/serverBatches)
+	work := math.Max(p.rounds(p.Parallel)*perBatch, float64(p.Batches)/serverBatches)
 	if s := p.Sample; s.SlowDowns > 0 { // the whole job gets through no faster than the sample has, with its waits
 		work = math.Max(work, s.Took.Seconds()*float64(p.Items)/float64(max(1, s.Items)))
 	}

@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"io"
+	"math"
 
 	"github.com/stint-run/stint/internal/inputs"
 	"github.com/stint-run/stint/internal/ledger"
@@ -108,6 +109,15 @@ func (s *Survey) close(batches int) {
 		s.Legs++
 	}
 	s.Events, s.Actions = s.cost()
+}
+
+// rounds is how many batches each of so many slots runs, one after the other.
+func (s *Survey) rounds(parallel int) float64 {
+	n := float64(s.Batches) / float64(parallel)
+	if s.Batches < 4*int64(parallel) {
+		n = math.Ceil(n) // otherwise they end at about the same time
+	}
+	return n
 }
 
 // executions is how many the batches have.

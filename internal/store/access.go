@@ -120,7 +120,7 @@ func (a *Access) Close() error {
 func (a *Access) bucket(ctx context.Context, p place) (*bucket.Bucket, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	url := p.bucketURL()
+	url := p.url("") // as the driver takes it
 	if a.closed {
 		return nil, &object.OpError{Op: "opening", Where: url, Err: fs.ErrClosed}
 	}
@@ -204,22 +204,18 @@ func (a *Access) OpenInput(ctx context.Context, url string, offset, length int64
 	if err != nil {
 		return nil, err
 	}
-	if p.isLocal() {
-		return a.openLocalInput(ctx, p.path, offset, length)
+	if !p.isLocal() {
+		b, err := a.inputBucket(ctx, p, url)
+		if err != nil {
+			return nil, err
+		}
+		return b.Open(ctx, p.key, offset, length)
 	}
-	b, err := a.inputBucket(ctx, p, url)
+	resolved, err := a.admitPath(p.path)
 	if err != nil {
 		return nil, err
 	}
-	return b.Open(ctx, p.key, offset, length)
-}
-
-func (a *Access) openLocalInput(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
-	resolved, err := a.admitPath(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := local.Open(ctx, resolved, path, offset, length)
+	r, err := local.Open(ctx, resolved, p.path, offset, length)
 	if err != nil {
 		return nil, err
 	}

@@ -298,8 +298,8 @@ func (a *Access) admitMatch(path string, admitted map[string]bool) error {
 
 // inputError names the directory that could not be read, below the one given.
 func inputError(dir string, err error) error {
-	var pathErr *fs.PathError
-	if !errors.As(err, &pathErr) {
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
 		return err
 	}
 	if filepath.IsAbs(pathErr.Path) {

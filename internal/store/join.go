@@ -7,22 +7,13 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/stint-run/stint/internal/store/object"
 	"github.com/stint-run/stint/internal/trap"
 )
 
-const (
-	// progressBytes is how much is written between two calls of JoinOptions.Progress.
-	progressBytes = 8 << 20
-	// While the finished file is published, Progress is called every publishTick, so that a
-	// bucket may take its time, but for no longer than publishPatience, so that a hang is noticed.
-	publishTick     = time.Second
-	publishPatience = 5 * time.Minute
-	// bulkFrom is the size in bytes from which an object of known size is not worth a place in memory.
-	bulkFrom = 64 << 20
-)
+// bulkFrom is the size in bytes from which an object of known size is not worth a place in memory.
+const bulkFrom = 64 << 20
 
 // Piece is an object to be joined.
 type Piece struct {
@@ -47,13 +38,9 @@ type JoinOptions struct {
 	// Begun is a Join of the same object that was begun earlier; the pieces follow those that it
 	// has, and Join ends it in every case. Size and Scratch are ignored then. Default: none.
 	Begun *Joining
-	// Progress is called by Join's own goroutine whenever some megabytes have been written, and
-	// every second while the finished file is published (for at most five minutes), with the
-	// bytes written so far. It is not called while there is no progress. Default: none.
-	Progress func(bytes int64)
 	// Publish gets the finished file's description and calls commit, which makes it visible, at most
 	// once; or it returns an error and the file is discarded. A caller wraps commit in Dir.Guard
-	// here. It runs on another goroutine than Join's, which waits for it. Default: commit is called.
+	// here. Default: commit is called.
 	Publish func(joined JoinResult, commit func() error) error
 }
 
@@ -95,16 +82,13 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 		}
 	}
 	defer j.Abort()
-	if opts.Progress != nil {
-		j.progress = opts.Progress
-	}
 	if err := j.Append(ctx, from, pieces); err != nil {
 		return JoinResult{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return JoinResult{}, err
 	}
-	if err := j.publish(opts.Publish); err != nil {
+	if err := trap.Call("publishing a file", func() error { return j.publish(opts.Publish) }); err != nil {
 		return JoinResult{}, object.Doing("publishing "+name, err)
 	}
 	return j.result, nil
@@ -113,21 +97,20 @@ func Join(ctx context.Context, from Dir, pieces iter.Seq2[Piece, error], to Dir,
 // Joining is a Join whose first pieces are written before the others exist: JoinOptions.Begun ends
 // it. It is not safe for concurrent use.
 type Joining struct {
-	name     string
-	w        Writer
-	encoder  Encoder // nil: the bytes stay as they are
-	encoded  encoded
-	progress func(bytes int64)
-	reported int64 // bytes at the last call of progress
-	result   JoinResult
+	name    string
+	w       Writer
+	encoder Encoder
+	encoded encoded // zero if the bytes stay as they are
+	result  JoinResult
 }
 
 // BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life. What is published replaces only
 // what is there now: see object.WriteOptions.Unchanged.
 func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joining, error) {
-	j := &Joining{name: name, progress: func(int64) {}}
+	j := &Joining{name: name}
 	var err error
 	j.w, err = object.CreateWith(ctx, to, name, object.WriteOptions{Bulk: true, Size: opts.Size, Scratch: opts.Scratch, Unchanged: true})
+	j.encoder = unencoded{j.w}
 	if err == nil && opts.Encode != nil {
 		j.encoded.w = j.w
 		j.encoder = opts.Encode(&j.encoded)
@@ -148,34 +131,11 @@ func (e *encoded) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (j *Joining) write(p []byte) (err error) {
-	if j.encoder != nil {
-		_, err = j.encoder.Write(p)
-	} else {
-		_, err = j.w.Write(p)
-	}
-	return err
-}
+// unencoded is an Encoder of bytes that stay as they are.
+type unencoded struct{ io.Writer }
 
-// endPiece ends a piece.
-func (j *Joining) endPiece() error {
-	if j.encoder == nil {
-		return nil
-	}
-	return j.encoder.EndPiece()
-}
-
-// endEncoding writes what the Encoder still has: nothing follows.
-func (j *Joining) endEncoding() error {
-	if j.encoder == nil {
-		return nil
-	}
-	if err := j.encoder.Close(); err != nil {
-		return err
-	}
-	j.result = j.encoded.result
-	return nil
-}
+func (unencoded) EndPiece() error { return nil }
+func (unencoded) Close() error    { return nil }
 
 // InScratch reports whether the unfinished file lies in the scratch directory.
 func (j *Joining) InScratch() bool {
@@ -200,12 +160,12 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
 	var length int64
 	for _, data := range held {
-		if err := j.write(data); err != nil {
+		if _, err := j.encoder.Write(data); err != nil {
 			return fmt.Errorf("joining %s: %w", j.name, err)
 		}
 		length += int64(len(data))
 	}
-	if err := j.endPiece(); err != nil {
+	if err := j.encoder.EndPiece(); err != nil {
 		return fmt.Errorf("joining %s: %w", j.name, err)
 	}
 	if length != piece.Length {
@@ -227,7 +187,7 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 		if c.err != nil {
 			return c.err
 		}
-		if err := j.write(c.data); err != nil {
+		if _, err := j.encoder.Write(c.data); err != nil {
 			return err
 		}
 		n := int64(len(c.data))
@@ -239,45 +199,23 @@ func (j *Joining) copy(ctx context.Context, from Dir, pieces iter.Seq2[Piece, er
 			}
 			j.result.Sum = combine(j.result.Sum, sum, c.piece.Length)
 			sum = 0
-			if err := j.endPiece(); err != nil {
+			if err := j.encoder.EndPiece(); err != nil {
 				return err
 			}
 		}
 		j.result.Bytes += n
-		if j.result.Bytes-j.reported >= progressBytes {
-			j.reported = j.result.Bytes
-			j.progress(j.reported)
-		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err // the reading may have ended early because of it
-	}
-	j.progress(j.result.Bytes)
-	return nil
+	return ctx.Err() // the reading may have ended early because of it
 }
 
-// publish syncs and commits the file, calling progress meanwhile.
+// publish syncs and commits the file.
 func (j *Joining) publish(hook func(joined JoinResult, commit func() error) error) error {
-	if err := j.endEncoding(); err != nil {
+	if err := j.encoder.Close(); err != nil {
 		return err
 	}
-	done := trap.Go("publishing a file", func() error { return j.commit(hook) })
-	tick := time.NewTicker(publishTick)
-	defer tick.Stop()
-	patience := time.After(publishPatience)
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-tick.C:
-			j.progress(j.result.Bytes)
-		case <-patience:
-			return <-done
-		}
+	if j.encoded.w != nil {
+		j.result = j.encoded.result
 	}
-}
-
-func (j *Joining) commit(hook func(joined JoinResult, commit func() error) error) error {
 	if s, ok := j.w.(interface{ Sync() error }); ok {
 		// Ahead of the hook, so that a lock held by it is held for a rename only.
 		if err := s.Sync(); err != nil {

@@ -11,8 +11,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,19 +70,13 @@ func TestJoin(t *testing.T) {
 			"many": slices.Repeat([]int{10, 20, 3}, 50),
 		} {
 			pieces, whole := putPieces(t, from, sizes...)
-			var calls []int64
-			result, err := store.Join(t.Context(), from, seq(pieces), to, "out", store.JoinOptions{
-				Size:     int64(len(whole)),
-				Progress: func(n int64) { calls = append(calls, n) },
-			})
+			result, err := store.Join(t.Context(), from, seq(pieces), to, "out", store.JoinOptions{Size: int64(len(whole))})
 			require.NoError(t, err, name)
 			require.Equal(t, store.JoinResult{Bytes: int64(len(whole)), Sum: crc32.Checksum(whole, castagnoli)}, result, name)
 			got, err := to.Get(t.Context(), "out")
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(whole, got), name)
 			require.Equal(t, []string{"out"}, keys(t, to, ""))
-			require.True(t, slices.IsSorted(calls))
-			require.Equal(t, int64(len(whole)), calls[len(calls)-1], name)
 		}
 	})
 }
@@ -302,29 +294,5 @@ func TestJoinGuarded(t *testing.T) {
 		got, err := to.Get(t.Context(), "out")
 		require.NoError(t, err)
 		require.Equal(t, whole, got)
-	})
-}
-
-// TestJoinProgressWhilePublishing: the caller hears from a long publication, but not for ever.
-func TestJoinProgressWhilePublishing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		dir := open(t, &store.Access{}, kinds[1].place(t))
-		pieces, _ := putPieces(t, dir, 10)
-		for took, want := range map[time.Duration]int{2500 * time.Millisecond: 2, time.Hour: 300} {
-			calls := 0
-			_, err := store.Join(t.Context(), dir, seq(pieces), dir, "out", store.JoinOptions{
-				Progress: func(n int64) {
-					require.EqualValues(t, 10, n)
-					calls++
-				},
-				Publish: func(joined store.JoinResult, commit func() error) error {
-					time.Sleep(took) // of the bubble's time
-					return commit()
-				},
-			})
-			require.NoError(t, err)
-			require.InDelta(t, want+1, calls, 1, "after %s", took)
-		}
 	})
 }

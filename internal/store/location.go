@@ -89,14 +89,6 @@ func parseFile(location, rest, query string) (place, error) {
 
 func (p place) isLocal() bool { return p.path != "" }
 
-// bucketURL is the URL of the bucket alone, as its driver takes it.
-func (p place) bucketURL() string {
-	if p.query == "" {
-		return p.scheme + "://" + p.bucket
-	}
-	return p.scheme + "://" + p.bucket + "?" + p.query
-}
-
 // object is the URL of a key without the query, as messages show it.
 func (p place) object(key string) string {
 	if key == "" {

@@ -105,7 +105,6 @@ type item struct {
 	accepted time.Time
 	queued   time.Duration
 	left     bool
-	finished bool
 }
 
 type leg struct {
@@ -116,7 +115,6 @@ type leg struct {
 	over    bool // its run has ended
 	updates map[string]*update
 	waiting []*update
-	taken   int // exchanges with items
 	pending map[string]int
 	results map[string][]wire.ItemResult
 	open    int // items without an outcome
@@ -181,7 +179,6 @@ func (f *Feed) accept(l *leg, e wire.Exchange) int64 {
 		l.open++
 	}
 	f.Witness.MaxBacklog = max(f.Witness.MaxBacklog, f.backlog)
-	l.taken++
 	f.dispatch()
 	return first
 }
@@ -213,7 +210,6 @@ func (f *Feed) dispatch() {
 func (f *Feed) finish(it *item, discarded bool) {
 	f.backlog--
 	f.bytes -= int64(len(it.value))
-	it.finished = true
 	l := it.leg
 	l.open--
 	r := wire.ItemResult{Item: it.ordinal, Session: it.session, Queued: it.queued, Discarded: discarded}
@@ -385,17 +381,14 @@ func (f *Feed) Forget() {
 
 // drop removes the waiting items of a leg.
 func (f *Feed) drop(l *leg) {
-	var others []*item
-	for _, it := range f.queue {
+	f.queue = slices.DeleteFunc(slices.Clone(f.queue), func(it *item) bool {
 		if it.leg == l {
 			f.backlog--
 			f.bytes -= int64(len(it.value))
 			l.open--
-			continue
 		}
-		others = append(others, it)
-	}
-	f.queue = others
+		return it.leg == l
+	})
 }
 
 // Backlog returns how many items are accepted and unfinished.

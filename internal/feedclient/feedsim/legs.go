@@ -214,16 +214,12 @@ func (f *Feed) Close(ctx context.Context, _ string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch f.state {
-	case running:
-		f.state = closed
-		for _, l := range f.legs {
-			f.settle(l)
-		}
-	case closed:
-		return &feedclient.EndedError{Err: &EndError{State: string(f.state)}, Closed: true}
-	default:
-		return &feedclient.EndedError{Err: &EndError{State: string(f.state)}}
+	if f.state != running {
+		return &feedclient.EndedError{Err: &EndError{State: string(f.state)}, Closed: f.state == closed}
+	}
+	f.state = closed
+	for _, l := range f.legs {
+		f.settle(l)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -80,23 +81,17 @@ func (b *Bucket) Open(ctx context.Context, key string, offset, length int64) (io
 	if length == 0 {
 		// A range of zero bytes cannot be requested, but the object can be looked up.
 		_, err := b.Stat(ctx, key, key)
-		return nothing{}, err
+		return http.NoBody, err
 	}
 	r, err := b.blob.NewRangeReader(ctx, key, offset, length, nil)
 	if err == nil {
 		return &objectRange{ctx: ctx, bucket: b, key: key, offset: offset, left: length, r: r, size: r.Size(), modTime: r.ModTime(), last: time.Now()}, nil
 	}
 	if endsBefore(err) {
-		return nothing{}, nil // the object ends before offset
+		return http.NoBody, nil // the object ends before offset
 	}
 	return nil, bucketError(opReading, where, err)
 }
-
-// nothing is an empty object.
-type nothing struct{}
-
-func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
-func (nothing) Close() error             { return nil }
 
 // objectInfo makes a listing and a look-up describe an object in the same way.
 func objectInfo(name string, size int64, modTime time.Time, etag string) object.Info {

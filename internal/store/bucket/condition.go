@@ -123,7 +123,9 @@ func (c *s3Conditions) probe(ctx context.Context, key string) (has bool, err err
 		want    state
 		refused bool
 	}{{state{}, false}, {state{}, true}, {state{etag: neverETag}, true}} {
-		w, err := c.blob.NewWriter(ctx, key, c.options(try.want))
+		options := &blob.WriterOptions{ContentType: contentType}
+		c.put(options, try.want)
+		w, err := c.blob.NewWriter(ctx, key, options)
 		if err == nil {
 			err = w.Close()
 		}
@@ -182,12 +184,6 @@ func (c *s3Conditions) probeUpload(ctx context.Context, key string) (has bool, e
 func invalid(err error) bool {
 	response, ok := errors.AsType[*awshttp.ResponseError](err)
 	return ok && response.HTTPStatusCode() == 400
-}
-
-func (c *s3Conditions) options(want state) *blob.WriterOptions {
-	o := &blob.WriterOptions{ContentType: contentType}
-	c.put(o, want)
-	return o
 }
 
 // unknown reports whether an error says that the service does not know what was requested.

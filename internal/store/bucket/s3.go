@@ -44,14 +44,6 @@ func OpenS3(ctx context.Context, name, query string, patience time.Duration) (*B
 	if query != "" {
 		address += "?" + query
 	}
-	b, err := openS3(ctx, address, patience)
-	if err != nil {
-		return nil, err
-	}
-	return &Bucket{name: name, base: base, blob: b, conditions: &s3Conditions{name: name, blob: b}}, nil
-}
-
-func openS3(ctx context.Context, address string, patience time.Duration) (*blob.Bucket, error) {
 	b, err := dialS3(ctx, address, patience)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -68,7 +60,7 @@ func openS3(ctx context.Context, address string, patience time.Duration) (*blob.
 		_ = b.Close() // nothing was done with it
 		return nil, err
 	}
-	return b, nil
+	return &Bucket{name: name, base: base, blob: b, conditions: &s3Conditions{name: name, blob: b}}, nil
 }
 
 // dialS3 opens the bucket of a URL. Its client verifies the checksums of what it reads if the service

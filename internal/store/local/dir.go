@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -72,17 +73,17 @@ func (d *Dir) Local() (string, bool) { return d.root, true }
 // where is an object's name in messages.
 func (d *Dir) where(key string) string { return filepath.Join(d.root, filepath.FromSlash(key)) }
 
-// existing returns the path of an object to read.
-func (d *Dir) existing(key string) (string, error) {
-	if err := object.CheckKey(key); err != nil {
+// existing returns the path of an object to read, unless the context has ended.
+func (d *Dir) existing(ctx context.Context, key string) (string, error) {
+	if err := cmp.Or(object.CheckKey(key), ctx.Err()); err != nil {
 		return "", err
 	}
 	return d.admission.Existing(d.where(key))
 }
 
-// writable returns the path of an object to write, replace or remove.
-func (d *Dir) writable(key string) (string, error) {
-	if err := object.CheckKey(key); err != nil {
+// writable returns the path of an object to write, replace or remove, unless the context has ended.
+func (d *Dir) writable(ctx context.Context, key string) (string, error) {
+	if err := cmp.Or(object.CheckKey(key), ctx.Err()); err != nil {
 		return "", err
 	}
 	return d.admission.Replaced(d.where(key))
@@ -104,7 +105,7 @@ func (d *Dir) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Open implements object.Dir.
 func (d *Dir) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	path, err := d.existing(key)
+	path, err := d.existing(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +118,8 @@ func (d *Dir) Open(ctx context.Context, key string, offset, length int64) (io.Re
 
 // Stat implements object.Dir.
 func (d *Dir) Stat(ctx context.Context, key string) (object.Info, error) {
-	path, err := d.existing(key)
+	path, err := d.existing(ctx, key)
 	if err != nil {
-		return object.Info{}, err
-	}
-	if err := ctx.Err(); err != nil {
 		return object.Info{}, err
 	}
 	defer stall.Begin(ctx, "looking up", d.where(key)).Close()
@@ -137,11 +135,8 @@ func (d *Dir) Stat(ctx context.Context, key string) (object.Info, error) {
 
 // Delete implements object.Dir.
 func (d *Dir) Delete(ctx context.Context, key string) error {
-	path, err := d.writable(key)
+	path, err := d.writable(ctx, key)
 	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
 		return err
 	}
 	defer stall.Begin(ctx, "deleting", d.where(key)).Close()
@@ -196,7 +191,7 @@ func (d *Dir) Claim(ctx context.Context, key, value string, admit func(held stri
 // lock takes the lock of a key. A missing directory is made if makeDir is set; otherwise it is
 // fs.ErrNotExist.
 func (d *Dir) lock(ctx context.Context, key string, makeDir bool) (unlock func(), err error) {
-	path, err := d.writable(key)
+	path, err := d.writable(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -219,11 +214,8 @@ func (d *Dir) lock(ctx context.Context, key string, makeDir bool) (unlock func()
 
 // Append implements object.Appender.
 func (d *Dir) Append(ctx context.Context, key string, at int64, data []byte) error {
-	path, err := d.writable(key)
+	path, err := d.writable(ctx, key)
 	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
 		return err
 	}
 	defer stall.Begin(ctx, "writing", d.where(key)).Close()

@@ -110,16 +110,12 @@ func Error(op, where string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var pathErr *fs.PathError
-	var linkErr *os.LinkError
-	var callErr *os.SyscallError
-	switch {
-	case errors.As(err, &pathErr):
-		err = pathErr.Err
-	case errors.As(err, &linkErr):
-		err = linkErr.Err
-	case errors.As(err, &callErr):
-		err = callErr.Err
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = e.Err
 	}
 	return &object.OpError{Op: op, Where: where, Next: nextStep(where, err), Err: err}
 }

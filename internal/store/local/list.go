@@ -142,11 +142,10 @@ func (d *Dir) walk(ctx context.Context, w *walker, prefix string) error {
 		return err
 	}
 	err := w.walk(ctx, prefix)
-	var pathErr *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist), prefix != "" && errors.Is(err, syscall.ENOTDIR):
+	if errors.Is(err, fs.ErrNotExist) || prefix != "" && errors.Is(err, syscall.ENOTDIR) {
 		return nil
-	case errors.As(err, &pathErr):
+	}
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return Error("listing", pathErr.Path, err)
 	}
 	return err

@@ -235,7 +235,7 @@ func ownDescriptor(path string) int {
 
 // Sink implements object.Sinker.
 func (d *Dir) Sink(key string) (bool, error) {
-	path, err := d.writable(key)
+	path, err := d.writable(context.Background(), key)
 	if err != nil {
 		return false, err
 	}

@@ -23,11 +23,8 @@ func (d *Dir) Create(ctx context.Context, key string) (object.Writer, error) {
 
 // CreateWith implements object.Creator.
 func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions) (object.Writer, error) {
-	path, err := d.writable(key)
+	path, err := d.writable(ctx, key)
 	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	there, err := placeAt(path, d.where(key))
