@@ -134,18 +134,18 @@ func gone(key string) error { return fmt.Errorf("part %s: %w", key, fs.ErrNotExi
 // part is what is known of a part. It does not change.
 type part struct {
 	results []byte // nil: they are too many to be kept
-	items   []place
+	items   []outcome
 	size    int64 // in memory
 }
 
-// place is where the outcome of an item is.
-type place struct {
+// outcome is where that of an item is.
+type outcome struct {
 	from, to int64           // of the results, without the end of the line
 	failure  json.RawMessage // not nil: there is no result
 	dropped  bool
 }
 
-const placeSize = 56
+const outcomeSize = 56
 
 // readPart reads a part and checks that it is what was accepted. It keeps results of up to whole bytes.
 func readPart(ctx context.Context, dir store.Dir, at wire.StoredPart, whole int64) (*part, error) {
@@ -166,8 +166,8 @@ func readPart(ctx context.Context, dir store.Dir, at wire.StoredPart, whole int6
 	var offset int64
 	for {
 		for len(notes) > 0 && notes[0].At == offset {
-			p.items = append(p.items, place{failure: notes[0].failure, dropped: notes[0].Dropped})
-			p.size += int64(len(notes[0].failure)) + placeSize
+			p.items = append(p.items, outcome{failure: notes[0].failure, dropped: notes[0].Dropped})
+			p.size += int64(len(notes[0].failure)) + outcomeSize
 			notes = notes[1:]
 		}
 		line, err := lines.next()
@@ -181,8 +181,8 @@ func readPart(ctx context.Context, dir store.Dir, at wire.StoredPart, whole int6
 			p.results = append(p.results, line...)
 		}
 		length := int64(len(line))
-		p.items = append(p.items, place{from: offset, to: offset + length - 1})
-		p.size += placeSize
+		p.items = append(p.items, outcome{from: offset, to: offset + length - 1})
+		p.size += outcomeSize
 		offset += length
 	}
 	if err := lines.Verify(at.Bytes, at.Sum); err != nil {

@@ -289,9 +289,11 @@ func (r *Run) Listed(ctx context.Context) (Listed, error) {
 // Report returns the job's present state. For a running job, and for one that Temporal itself has
 // ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error,
 // the last numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
-func (r *Run) Report(ctx context.Context) (job.Report, error) { return r.reportWith(ctx, newGlance(r)) }
+func (r *Run) Report(ctx context.Context) (job.Report, error) {
+	return r.reportWith(ctx, newJobProgress(r))
+}
 
-func (r *Run) reportWith(ctx context.Context, g *glance) (job.Report, error) {
+func (r *Run) reportWith(ctx context.Context, g *jobProgress) (job.Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return job.Report{}, err

@@ -158,7 +158,7 @@ func (c *Client) silenced(ctx context.Context, leg string) bool {
 
 // recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no query: it never
 // ran, or its last workflow task has failed. cause is the error of asking.
-func (g *glance) recall(ctx context.Context, cause error) error {
+func (g *jobProgress) recall(ctx context.Context, cause error) error {
 	c := g.run.client
 	if g.job == nil {
 		in, err := c.given(ctx, g.run.name)
@@ -191,7 +191,7 @@ func (g *glance) recall(ctx context.Context, cause error) error {
 			others = append(others, leg)
 			continue
 		}
-		g.legs[leg] = legGlance{Progress: in.progress(), at: time.Now()}
+		g.legs[leg] = legProgress{Progress: in.progress(), at: time.Now()}
 	}
 	err := g.askLegs(ctx, others, g.named())
 	if notReady(err) && (g.job.Feed != nil || g.job.Loop != nil) {

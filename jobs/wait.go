@@ -85,7 +85,7 @@ func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(
 func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(job.Report)) error {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	known := newGlance(r)
+	known := newJobProgress(r)
 	var last job.Report
 	var at time.Time // of last; known belongs to who asks
 	var asking <-chan error

@@ -98,11 +98,11 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 type workers []*worker.Worker
 
 func (r *run) makeWorkers(client *jobs.Client, h worker.Handler) (ws workers, err error) {
-	crew, err := r.crew(h)
+	workers, err := r.poolWorkers(h)
 	if err != nil {
 		return nil, err
 	}
-	for _, member := range crew {
+	for _, member := range workers {
 		w, err := worker.New(client, member.pool, member.handler, member.options)
 		if err != nil {
 			ws.close()

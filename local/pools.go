@@ -28,27 +28,27 @@ type Pool struct {
 	Options worker.Options
 }
 
-// crewman is a worker that a run needs.
-type crewman struct {
+// poolWorker is a worker that a run needs.
+type poolWorker struct {
 	pool    string // as the job has it
 	handler worker.Handler
 	options worker.Options
 }
 
-// crew are the workers that the job needs: one for each pool. The first one is that of the job's own pool, and coordinates.
-func (r *run) crew(h worker.Handler) ([]crewman, error) {
+// poolWorkers are the workers that the job needs: one for each pool. The first one is that of the job's own pool, and coordinates.
+func (r *run) poolWorkers(h worker.Handler) ([]poolWorker, error) {
 	if err := r.checkPools(h); err != nil {
 		return nil, err
 	}
 	if len(r.spec.Stages) == 0 {
-		own := []crewman{{pool: r.spec.Pool, handler: h, options: r.o.Worker}}
+		own := []poolWorker{{pool: r.spec.Pool, handler: h, options: r.o.Worker}}
 		r.complement(own)
 		return own, nil
 	}
-	var all []crewman
+	var all []poolWorker
 	for _, name := range slices.Sorted(maps.Keys(r.o.Pools)) {
 		given := r.o.Pools[name]
-		member := crewman{pool: privatePool(r.spec.Name, name), handler: given.Handler, options: given.Options}
+		member := poolWorker{pool: privatePool(r.spec.Name, name), handler: given.Handler, options: given.Options}
 		if member.handler.IsZero() {
 			member.handler = h
 		}
@@ -67,7 +67,7 @@ func (r *run) crew(h worker.Handler) ([]crewman, error) {
 
 // complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the standard
 // input, and protects the files of all handlers.
-func (r *run) complement(members []crewman) {
+func (r *run) complement(members []poolWorker) {
 	allow, reads := r.ownRoots()
 	protect := []string{devserver.StateDir(r.state)}
 	for _, m := range members {

@@ -25,8 +25,8 @@ const (
 	separator, between = " · ", 3
 )
 
-// part is a part of the line.
-type part struct {
+// segment is a part of the line.
+type segment struct {
 	text string
 	rank int  // parts of a lower rank get room first
 	long bool // it may be cut
@@ -73,7 +73,7 @@ func barLine(r job.Report, speed job.Speed, width int) string {
 }
 
 // fit returns the parts that have room, in their order.
-func fit(parts []part, room int) []string {
+func fit(parts []segment, room int) []string {
 	chosen := make([]string, len(parts))
 	order := make([]int, len(parts))
 	for i := range parts {
@@ -94,10 +94,10 @@ func fit(parts []part, room int) []string {
 }
 
 // barParts are all parts of a bar.
-func barParts(r job.Report, speed job.Speed) []part {
-	parts := []part{{text: itemsInShort(r)}}
+func barParts(r job.Report, speed job.Speed) []segment {
+	parts := []segment{{text: itemsInShort(r)}}
 	add := func(rank int, format string, args ...any) {
-		parts = append(parts, part{text: fmt.Sprintf(format, args...), rank: rank})
+		parts = append(parts, segment{text: fmt.Sprintf(format, args...), rank: rank})
 	}
 	if a := age(r); a != "" {
 		add(1, "%s", a)
@@ -131,9 +131,9 @@ func barParts(r job.Report, speed job.Speed) []part {
 	}
 	switch o := r.Outage; {
 	case o != nil:
-		parts = append(parts, part{text: plain("waiting " + o.String()), rank: 2, long: true})
+		parts = append(parts, segment{text: plain("waiting " + o.String()), rank: 2, long: true})
 	case r.LastFailure != "":
-		parts = append(parts, part{text: plain("last retry: " + r.LastFailure), rank: 9, long: true})
+		parts = append(parts, segment{text: plain("last retry: " + r.LastFailure), rank: 9, long: true})
 	}
 	return parts
 }

@@ -169,7 +169,7 @@ func (r *Range) sameBytes() error {
 }
 
 // digest is that of what was read, if that is all.
-func (w *wholeStretch) digest() (uint32, bool) {
+func (w *wholeSection) digest() (uint32, bool) {
 	if w.read == nil || w.read.Bytes != w.length {
 		return 0, false
 	}
@@ -177,7 +177,7 @@ func (w *wholeStretch) digest() (uint32, bool) {
 }
 
 // reread returns the digest of the bytes of a batch, which it reads.
-func (w *wholeStretch) reread(batch wire.Batch) (uint32, error) {
+func (w *wholeSection) reread(batch wire.Batch) (uint32, error) {
 	body, err := w.inputs.access.OpenInput(w.ctx, w.source.URL, batch.Offset, batch.Length)
 	if err != nil {
 		return 0, ledger.StoreError(job.ErrorInput, err)
@@ -190,10 +190,10 @@ func (w *wholeStretch) reread(batch wire.Batch) (uint32, error) {
 	return read.Sum, nil
 }
 
-func (b *bundleStretches) digest() (uint32, bool) { return b.sum, b.offset >= b.end }
+func (b *bundleSections) digest() (uint32, bool) { return b.sum, b.offset >= b.end }
 
-func (b *bundleStretches) reread(batch wire.Batch) (uint32, error) {
-	again := b.inputs.bundleStretches(b.ctx, b.source, b.members, batch)
+func (b *bundleSections) reread(batch wire.Batch) (uint32, error) {
+	again := b.inputs.bundleSections(b.ctx, b.source, b.members, batch)
 	for {
 		if _, err := again.next(); err == io.EOF {
 			return again.sum, nil

@@ -29,7 +29,7 @@ const headReaders = 16
 func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*Table, error) {
 	l := &listing{
 		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
-		written: written{ctx: ctx, access: n.access, places: map[string]*writtenPlace{}},
+		written: written{ctx: ctx, access: n.access, places: map[string]*outputDir{}},
 	}
 	for _, arg := range in.Spec.Inputs() {
 		if err := l.take(arg); err != nil {
@@ -102,12 +102,12 @@ func (l *listing) takeFound(arg string, input store.Input) (bool, error) {
 	if isNamed(arg, input) {
 		return true, l.add(input, nil)
 	}
-	place, err := l.written.placeOf(arg, input.URL)
+	dir, err := l.written.dirOf(arg, input.URL)
 	if err != nil {
 		return false, err
 	}
-	if place != nil {
-		return l.takeWritten(arg, place, input)
+	if dir != nil {
+		return l.takeWritten(arg, dir, input)
 	}
 	other, err := l.written.isOther(input)
 	if err != nil {
@@ -144,26 +144,26 @@ func patternFor(arg string) string {
 
 // takeWritten takes an input that lies where a job writes: all parts of an output in the place of the first file that is found there, or of
 // a pattern those parts that match.
-func (l *listing) takeWritten(arg string, place *writtenPlace, input store.Input) (bool, error) {
-	shape, err := l.written.shapeOf(place)
+func (l *listing) takeWritten(arg string, dir *outputDir, input store.Input) (bool, error) {
+	shape, err := l.written.shapeOf(dir)
 	if err != nil {
 		return false, err
 	}
 	switch {
 	case strings.ContainsAny(arg, "*?[{"):
-		if !place.isPart[input.URL] {
+		if !dir.isPart[input.URL] {
 			l.table.LeftOut++
 			return false, nil
 		}
 		return true, l.add(input, &shape)
-	case !place.listed:
+	case !dir.listed:
 		l.table.LeftOut++
 		return false, nil
-	case place.given:
+	case dir.given:
 		return true, nil
 	}
-	place.given = true
-	for _, url := range place.parts {
+	dir.given = true
+	for _, url := range dir.parts {
 		info, err := l.inputs.access.StatInput(l.ctx, url)
 		if err != nil {
 			return false, ledger.StoreError(job.ErrorInput, err)

@@ -34,8 +34,8 @@ type planner struct {
 	// What is open at the cursor; cutter is nil when nothing is.
 	reader io.Closer
 	cutter *records.Cutter
-	opened place // where the cutter began
-	sums   sums  // of the batch
+	opened position // where the cutter began
+	sums   sums     // of the batch
 
 	// Of the bundle at the cursor.
 	members   []member
@@ -63,8 +63,8 @@ type planner struct {
 	dry bool
 }
 
-// place is a place in an input.
-type place struct {
+// position is a place in an input.
+type position struct {
 	url    string
 	offset int64
 	toEnd  bool // what is open from there on is all of the input's rest
@@ -178,7 +178,7 @@ func (p *planner) await(ctx context.Context) error {
 }
 
 // judge returns what activities return for an error in what was read from there on.
-func (a place) judge(err error) error {
+func (a position) judge(err error) error {
 	if array, ok := errors.AsType[*records.ArrayError](err); ok {
 		return ledger.Permanent(job.ErrorInput, fmt.Errorf(
 			"input %s is not one JSON array: at byte %d, %s; correct it, or choose --format jsonl if each line is an item, and start anew with --fresh",
@@ -204,7 +204,7 @@ func (p *planner) open(ctx context.Context, source *wire.Source) error {
 	}
 	p.reader, p.cutter = r, newCutter(r, source.Shape)
 	p.note(source.URL, source.Hint)
-	p.opened = place{source.URL, p.at.Offset, p.segment() < 0}
+	p.opened = position{source.URL, p.at.Offset, p.segment() < 0}
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (p *planner) openSmall(ctx context.Context, source *wire.Source) error {
 	data, start := p.small.between(p.at.Offset-m.at, p.end-m.at)
 	p.at.Offset = m.at + start
 	p.cutter, p.sums.data = records.NewBytesCutter(data, p.small.shape), data
-	p.opened = place{m.URL, start, p.end == m.end()}
+	p.opened = position{m.URL, start, p.end == m.end()}
 	p.note(m.URL, p.small.hint)
 	return nil
 }

@@ -21,9 +21,9 @@ type Range struct {
 	ctx    context.Context
 	source *wire.Source
 	batch  wire.Batch
-	from   stretches
+	from   sections
 
-	open  *stretch    // what is read; nil: the next one is to be opened
+	open  *section    // what is read; nil: the next one is to be opened
 	shape *wire.Shape // of the items of the last chunk
 
 	read   int64 // items
@@ -34,10 +34,10 @@ type Range struct {
 	rest uint32 // the digest of the items that are not done; 0: not known
 }
 
-// stretches are the pieces that the bytes of a batch come in: one, or in a bundle one for each input.
-type stretches interface {
+// sections are the pieces that the bytes of a batch come in: one, or in a bundle one for each input.
+type sections interface {
 	// next opens the next one, or returns io.EOF.
-	next() (*stretch, error)
+	next() (*section, error)
 	// at returns the input with the byte at an offset in the source, the byte's offset there, and the offset in the
 	// source at which the input ends.
 	at(offset int64) (url string, in, end int64)
@@ -50,8 +50,8 @@ type stretches interface {
 	close()
 }
 
-// stretch is a range of bytes of one input.
-type stretch struct {
+// section is a range of bytes of one input.
+type section struct {
 	reader *records.Reader
 	shape  *wire.Shape
 	offset int64 // in the source, of the first byte
@@ -82,13 +82,13 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 
 // plainRange is a batch of a source that is one input.
 func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire.Batch, body io.ReadCloser) *Range {
-	from := &wholeStretch{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
+	from := &wholeSection{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
 	read := io.Reader(body)
 	if batch.Digest != 0 {
 		from.read = &wire.SideFile{}
 		read = io.TeeReader(body, from.read)
 	}
-	from.stretch = &stretch{records.NewReader(read, source.Shape), &source.Shape, batch.Offset}
+	from.section = &section{records.NewReader(read, source.Shape), &source.Shape, batch.Offset}
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
 
@@ -99,14 +99,14 @@ func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch wire.Batch
 	if err != nil {
 		return nil, err
 	}
-	from := n.bundleStretches(ctx, source, members, batch)
+	from := n.bundleSections(ctx, source, members, batch)
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}, nil
 }
 
-func (n *Inputs) bundleStretches(
+func (n *Inputs) bundleSections(
 	ctx context.Context, source *wire.Source, members []member, batch wire.Batch,
-) *bundleStretches {
-	return &bundleStretches{
+) *bundleSections {
+	return &bundleSections{
 		ctx: ctx, inputs: n, source: source, members: members,
 		index: find(members, batch.Offset), offset: batch.Offset, end: batch.Offset + batch.Length,
 	}
@@ -173,7 +173,7 @@ func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
 	}
 }
 
-// end is what Next returns after the last stretch.
+// end is what Next returns after the last section.
 func (r *Range) end(chunk *records.Chunk) error {
 	switch {
 	case len(chunk.Items) > 0:
@@ -244,40 +244,40 @@ func (r *Range) Unchanged(ctx context.Context) error {
 // Close frees what was opened to read.
 func (r *Range) Close() { r.from.close() }
 
-// wholeStretch is that of a source which is one input.
-type wholeStretch struct {
+// wholeSection is that of a source which is one input.
+type wholeSection struct {
 	ctx     context.Context
 	inputs  *Inputs
 	source  *wire.Source
 	body    io.Closer
 	length  int64          // of the batch
 	read    *wire.SideFile // counts and sums up what is read; nil: the batch has no digest
-	stretch *stretch       // nil: it is opened
+	section *section       // nil: it is opened
 }
 
-func (w *wholeStretch) next() (*stretch, error) {
-	s := w.stretch
-	if w.stretch = nil; s == nil {
+func (w *wholeSection) next() (*section, error) {
+	s := w.section
+	if w.section = nil; s == nil {
 		return nil, io.EOF
 	}
 	return s, nil
 }
 
-func (w *wholeStretch) at(offset int64) (url string, in, end int64) {
+func (w *wholeSection) at(offset int64) (url string, in, end int64) {
 	return w.source.URL, offset, math.MaxInt64
 }
 
-func (w *wholeStretch) unchanged(ctx context.Context) error {
+func (w *wholeSection) unchanged(ctx context.Context) error {
 	if w.source.Spool != "" || fixed(w.source) {
 		return nil
 	}
 	return w.inputs.unchanged(ctx, inputOf(w.source))
 }
 
-func (w *wholeStretch) close() { _ = w.body.Close() } // only read from
+func (w *wholeSection) close() { _ = w.body.Close() } // only read from
 
-// bundleStretches are those of a bundle's inputs.
-type bundleStretches struct {
+// bundleSections are those of a bundle's inputs.
+type bundleSections struct {
 	ctx     context.Context
 	inputs  *Inputs
 	source  *wire.Source
@@ -289,7 +289,7 @@ type bundleStretches struct {
 	sum         uint32
 }
 
-func (b *bundleStretches) next() (*stretch, error) {
+func (b *bundleSections) next() (*section, error) {
 	for b.index < len(b.members) && b.offset < b.end {
 		m := &b.members[b.index]
 		b.index++
@@ -306,16 +306,16 @@ func (b *bundleStretches) next() (*stretch, error) {
 		data, start := b.small.between(b.offset-m.at, b.end-m.at)
 		b.offset, b.sum = m.end(), crc32.Update(b.sum, castagnoli, data)
 		shape := b.small.shape
-		return &stretch{records.NewBytesReader(data, shape), &shape, m.at + start}, nil
+		return &section{records.NewBytesReader(data, shape), &shape, m.at + start}, nil
 	}
 	return nil, io.EOF
 }
 
-func (b *bundleStretches) at(offset int64) (url string, in, end int64) {
+func (b *bundleSections) at(offset int64) (url string, in, end int64) {
 	m := &b.members[min(find(b.members, offset), len(b.members)-1)]
 	return m.URL, offset - m.at, m.end()
 }
 
-func (b *bundleStretches) unchanged(context.Context) error { return nil } // found by next
+func (b *bundleSections) unchanged(context.Context) error { return nil } // found by next
 
-func (b *bundleStretches) close() {}
+func (b *bundleSections) close() {}

@@ -30,11 +30,11 @@ import (
 type written struct {
 	ctx    context.Context
 	access ledger.Access
-	places map[string]*writtenPlace // by directory
+	places map[string]*outputDir // by directory
 }
 
-// writtenPlace is a directory, or the prefix of a bucket. The zero value is one that no job writes to.
-type writtenPlace struct {
+// outputDir is a directory, or the prefix of a bucket. The zero value is one that no job writes to.
+type outputDir struct {
 	isStore bool
 	listed  bool            // it has the list of its parts: the job has finished
 	parts   []string        // their URLs, in order
@@ -58,8 +58,8 @@ var (
 	errorLine  = regexp.MustCompile(`^\{"item":[0-9]+,("stage":"[^"]*",)?"source":"`)
 )
 
-// placeOf returns the place that a file which was found below arg lies in, if a job writes to that; nil: it lies in none.
-func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
+// dirOf returns the directory that a file which was found below arg lies in, if a job writes to that; nil: it lies in none.
+func (w *written) dirOf(arg, url string) (*outputDir, error) {
 	if !filepath.IsAbs(url) {
 		return w.placeInBucket(arg, url)
 	}
@@ -76,7 +76,7 @@ func (w *written) placeOf(arg, url string) (*writtenPlace, error) {
 
 // placeInBucket is placeOf for an object in a bucket. A bucket may have any number of prefixes, each of which would
 // cost a request: only those are looked at below which an object has a name of a store's.
-func (w *written) placeInBucket(arg, url string) (*writtenPlace, error) {
+func (w *written) placeInBucket(arg, url string) (*outputDir, error) {
 	if strings.HasPrefix(arg, "file:") {
 		return nil, nil
 	}
@@ -100,11 +100,11 @@ func (w *written) placeInBucket(arg, url string) (*writtenPlace, error) {
 }
 
 // look returns what is known of a directory; nil: no job writes to it.
-func (w *written) look(dir string) (*writtenPlace, error) {
+func (w *written) look(dir string) (*outputDir, error) {
 	if p, ok := w.places[dir]; ok {
 		return p.orNil(), nil
 	}
-	p := &writtenPlace{isPart: map[string]bool{}}
+	p := &outputDir{isPart: map[string]bool{}}
 	begins, err := w.beginning(location.Append(dir, currentKey))
 	if err == nil {
 		p.isStore = runPattern.Match(append(begins, ' '))
@@ -126,7 +126,7 @@ func noStore(err error) bool {
 	return denied || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-func (p *writtenPlace) orNil() *writtenPlace {
+func (p *outputDir) orNil() *outputDir {
 	if !p.isStore {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (p *writtenPlace) orNil() *writtenPlace {
 }
 
 // readList reads the list of an output's parts.
-func (w *written) readList(dir string, p *writtenPlace) error {
+func (w *written) readList(dir string, p *outputDir) error {
 	r, err := w.access.OpenInput(w.ctx, location.Append(dir, partsList), 0, -1)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *written) isOther(input store.Input) (bool, error) {
 }
 
 // shapeOf returns the shape of an output's parts, whose names do not show it: JSON lines if the first result is JSON, and otherwise text.
-func (w *written) shapeOf(p *writtenPlace) (wire.Shape, error) {
+func (w *written) shapeOf(p *outputDir) (wire.Shape, error) {
 	if p.shape != nil {
 		return *p.shape, nil
 	}

@@ -44,9 +44,9 @@ func Compile(all []job.Stage) Program {
 		return nil
 	}
 	c := compiler{}
-	end := c.sequence(all, "", nil, place{})
+	end := c.sequence(all, "", nil, level{})
 	if !end.isPart() {
-		c.gather(end, end.Stage, end.pool, place{})
+		c.gather(end, end.Stage, end.pool, level{})
 	}
 	c.steps[len(c.steps)-1].Last = true
 	for _, s := range c.steps[1:] {
@@ -195,15 +195,15 @@ type compiler struct {
 	switches int
 }
 
-// place is where a step lies.
-type place struct {
+// level is where a step lies.
+type level struct {
 	inner  bool
 	within []crossing
 }
 
-// inside is a place within an ensemble or a case.
-func (p place) inside(cases ...crossing) place {
-	return place{inner: true, within: slices.Concat(p.within, cases)}
+// inside is a level within an ensemble or a case.
+func (p level) inside(cases ...crossing) level {
+	return level{inner: true, within: slices.Concat(p.within, cases)}
 }
 
 // view is what the next step reads; nil: the items as the job got them.
@@ -222,14 +222,14 @@ func (v *view) read() *wire.View {
 }
 
 // add adds a step, and returns what it writes.
-func (c *compiler) add(s Step, at place) *view {
+func (c *compiler) add(s Step, at level) *view {
 	s.Inner, s.within, s.Writes = at.inner, at.within, len(c.steps)+1
 	c.steps = append(c.steps, s)
 	return &view{View: wire.View{Part: s.Writes}, pool: s.Pool}
 }
 
 // gather adds a step that writes what in has as a part.
-func (c *compiler) gather(in *view, name, pool string, at place) *view {
+func (c *compiler) gather(in *view, name, pool string, at level) *view {
 	s := Step{Stage: wire.Stage{Name: name, Read: in.read(), Gather: true}, Pool: pool}
 	if in != nil && in.Route != nil && in.Pick == nil {
 		s.Switch = c.innermost(at)
@@ -238,21 +238,21 @@ func (c *compiler) gather(in *view, name, pool string, at place) *view {
 }
 
 // innermost is the number of the switch that a place lies in, 0: none.
-func (c *compiler) innermost(at place) int {
+func (c *compiler) innermost(at level) int {
 	if len(at.within) == 0 {
 		return 0
 	}
 	return at.within[len(at.within)-1].number
 }
 
-func (c *compiler) sequence(stages []job.Stage, outer string, in *view, at place) *view {
+func (c *compiler) sequence(stages []job.Stage, outer string, in *view, at level) *view {
 	for i := range stages {
 		in = c.stage(&stages[i], outer+stages[i].Name, in, at)
 	}
 	return in
 }
 
-func (c *compiler) stage(s *job.Stage, name string, in *view, at place) *view {
+func (c *compiler) stage(s *job.Stage, name string, in *view, at level) *view {
 	switch {
 	case len(s.Stages) > 0:
 		return c.sequence(s.Stages, name+".", in, at)
@@ -269,7 +269,7 @@ func (c *compiler) stage(s *job.Stage, name string, in *view, at place) *view {
 }
 
 // part is in as one part: several steps read it.
-func (c *compiler) part(s *job.Stage, name string, in *view, at place) *view {
+func (c *compiler) part(s *job.Stage, name string, in *view, at level) *view {
 	switch {
 	case in == nil:
 		return c.gather(nil, name, job.Spec{Stages: []job.Stage{*s}}.StagePools()[0].Pool, at)
@@ -279,7 +279,7 @@ func (c *compiler) part(s *job.Stage, name string, in *view, at place) *view {
 	return c.gather(in, cmp.Or(in.Stage, name), in.pool, at)
 }
 
-func (c *compiler) ensemble(s *job.Stage, name string, in *view, at place) *view {
+func (c *compiler) ensemble(s *job.Stage, name string, in *view, at level) *view {
 	in = c.part(s, name, in, at)
 	out := &view{View: wire.View{Part: in.Part, KeepErrors: s.KeepErrors, Stage: name}}
 	for i := range s.Ensemble {
@@ -290,7 +290,7 @@ func (c *compiler) ensemble(s *job.Stage, name string, in *view, at place) *view
 	return out
 }
 
-func (c *compiler) route(s *job.Stage, name string, in *view, at place) *view {
+func (c *compiler) route(s *job.Stage, name string, in *view, at level) *view {
 	in = c.part(s, name, in, at)
 	c.switches++
 	number := c.switches

@@ -117,7 +117,7 @@ func (a *Access) Close() error {
 }
 
 // bucket returns the bucket that p lies in, opened once per URL.
-func (a *Access) bucket(ctx context.Context, p place) (*bucket.Bucket, error) {
+func (a *Access) bucket(ctx context.Context, p parsed) (*bucket.Bucket, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	url := p.url("") // as the driver takes it
@@ -186,7 +186,7 @@ func (a *Access) StatInput(ctx context.Context, url string) (Info, error) {
 }
 
 // inputBucket returns the bucket that an input lies in, if that may be read.
-func (a *Access) inputBucket(ctx context.Context, p place, url string) (*bucket.Bucket, error) {
+func (a *Access) inputBucket(ctx context.Context, p parsed, url string) (*bucket.Bucket, error) {
 	if err := a.admitBucket(p, url, a.readable()); err != nil {
 		return nil, err
 	}

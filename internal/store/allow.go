@@ -163,7 +163,7 @@ func (a *Access) admitBase(base string) error {
 }
 
 // admitBucket returns an error if the key, or prefix, of p lies below none of the roots.
-func (a *Access) admitBucket(p place, location string, roots []string) error {
+func (a *Access) admitBucket(p parsed, location string, roots []string) error {
 	if len(roots) == 0 {
 		return nil
 	}
@@ -227,7 +227,7 @@ func isBelow(root, path string) bool {
 }
 
 // admitBucketBase returns an error if no object whose key begins with p's can be allowed.
-func (a *Access) admitBucketBase(p place, location string) error {
+func (a *Access) admitBucketBase(p parsed, location string) error {
 	roots := a.readable()
 	err := a.admitBucket(p, location, roots)
 	if err == nil {

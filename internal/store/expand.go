@@ -83,7 +83,7 @@ func badPattern(arg string) error {
 	return badLocation(arg, "it is not a valid pattern: close every [ and {, or put \\ before a literal wildcard")
 }
 
-func (a *Access) expandBucket(ctx context.Context, p place, m *matches) error {
+func (a *Access) expandBucket(ctx context.Context, p parsed, m *matches) error {
 	if p.key == "" || strings.HasSuffix(p.key, "/") {
 		return a.expandObjects(ctx, p, m, p.key, func(key string) bool {
 			return !hidden(strings.TrimPrefix(key, p.key))
@@ -113,7 +113,7 @@ func (a *Access) expandBucket(ctx context.Context, p place, m *matches) error {
 }
 
 // expandObjects lists the objects below prefix that match.
-func (a *Access) expandObjects(ctx context.Context, p place, m *matches, prefix string, match func(key string) bool) error {
+func (a *Access) expandObjects(ctx context.Context, p parsed, m *matches, prefix string, match func(key string) bool) error {
 	under := p
 	under.key = prefix
 	if err := a.admitBucketBase(under, m.arg); err != nil {
@@ -145,7 +145,7 @@ func (a *Access) expandObjects(ctx context.Context, p place, m *matches, prefix 
 }
 
 // hintPrefix adds to the error for a missing object that there are objects below it.
-func (a *Access) hintPrefix(ctx context.Context, p place, err error) error {
+func (a *Access) hintPrefix(ctx context.Context, p parsed, err error) error {
 	b, openErr := a.bucket(ctx, p)
 	if openErr != nil {
 		return err

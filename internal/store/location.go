@@ -26,8 +26,8 @@ const (
 	schemeS3   = "s3"
 )
 
-// place is a location taken apart: a local path, or a key (or the beginning of keys) in a bucket.
-type place struct {
+// parsed is a location taken apart: a local path, or a key (or the beginning of keys) in a bucket.
+type parsed struct {
 	path string // as written; empty for a bucket
 
 	scheme, bucket string
@@ -36,14 +36,14 @@ type place struct {
 }
 
 // parse takes a location apart. Its errors are *LocationError.
-func parse(location string) (place, error) {
+func parse(location string) (parsed, error) {
 	switch {
 	case location == "":
-		return place{}, badLocation(location, "it is empty: name a path or a bucket URL")
+		return parsed{}, badLocation(location, "it is empty: name a path or a bucket URL")
 	case strings.ContainsRune(location, 0):
-		return place{}, badLocation(location, "it holds a NUL character")
+		return parsed{}, badLocation(location, "it holds a NUL character")
 	case !where.IsURL(location):
-		return place{path: location}, nil
+		return parsed{path: location}, nil
 	}
 	whole, query := where.SplitQuery(location)
 	query = strings.TrimPrefix(query, "?")
@@ -53,30 +53,30 @@ func parse(location string) (place, error) {
 		return parseFile(location, rest, query)
 	case schemeMem, schemeS3:
 	case "gs", "azblob":
-		return place{}, badLocation(location, scheme+":// is not linked yet, a later version will bring it: use a path, file://, s3:// or mem://")
+		return parsed{}, badLocation(location, scheme+":// is not linked yet, a later version will bring it: use a path, file://, s3:// or mem://")
 	default:
-		return place{}, badLocation(location, "its scheme "+scheme+":// is unknown: linked are file://, s3:// and mem:// (gs:// and azblob:// come in a later version)")
+		return parsed{}, badLocation(location, "its scheme "+scheme+":// is unknown: linked are file://, s3:// and mem:// (gs:// and azblob:// come in a later version)")
 	}
 	bucket, key, _ := strings.Cut(rest, "/")
 	if !bucketPattern.MatchString(bucket) {
-		return place{}, badLocation(location, "the bucket's name is missing or not valid: write "+scheme+"://bucket/key")
+		return parsed{}, badLocation(location, "the bucket's name is missing or not valid: write "+scheme+"://bucket/key")
 	}
 	for element := range strings.SplitSeq(key, "/") {
 		if element == "." || element == ".." {
-			return place{}, badLocation(location, `it has the element "`+element+`": write the key out in full`)
+			return parsed{}, badLocation(location, `it has the element "`+element+`": write the key out in full`)
 		}
 	}
-	return place{scheme: scheme, bucket: bucket, key: key, query: query}, nil
+	return parsed{scheme: scheme, bucket: bucket, key: key, query: query}, nil
 }
 
-func parseFile(location, rest, query string) (place, error) {
+func parseFile(location, rest, query string) (parsed, error) {
 	host, _, _ := strings.Cut(rest, "/")
 	path := rest[len(host):]
 	switch {
 	case host != "" && host != "localhost" || path == "":
-		return place{}, badLocation(location, "write file:/// and an absolute path")
+		return parsed{}, badLocation(location, "write file:/// and an absolute path")
 	case query != "":
-		return place{}, badLocation(location, "file URLs take no parameters: leave out ?"+query)
+		return parsed{}, badLocation(location, "file URLs take no parameters: leave out ?"+query)
 	}
 	if plain, err := url.PathUnescape(path); err == nil {
 		path = plain
@@ -84,13 +84,13 @@ func parseFile(location, rest, query string) (place, error) {
 	if runtime.GOOS == "windows" && drivePattern.MatchString(path) {
 		path = path[1:]
 	}
-	return place{path: filepath.FromSlash(path)}, nil
+	return parsed{path: filepath.FromSlash(path)}, nil
 }
 
-func (p place) isLocal() bool { return p.path != "" }
+func (p parsed) isLocal() bool { return p.path != "" }
 
 // object is the URL of a key without the query, as messages show it.
-func (p place) object(key string) string {
+func (p parsed) object(key string) string {
 	if key == "" {
 		return p.scheme + "://" + p.bucket
 	}
@@ -98,7 +98,7 @@ func (p place) object(key string) string {
 }
 
 // url is the URL of a key such that parse finds the key again.
-func (p place) url(key string) string {
+func (p parsed) url(key string) string {
 	location := p.object(key)
 	if p.query != "" {
 		return location + "?" + p.query

@@ -94,7 +94,7 @@ func TestURLOfKey(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"", "region=r", "region=r&endpoint=http://h:1/"} {
 		for _, key := range []string{"a", "a/b", "a b", "a?", "a?b=c", "a?b=c&d=e", "a??", "?", "a%20b", "a#b", "é", "a&b=c"} {
-			p := place{scheme: "s3", bucket: "b", query: query}
+			p := parsed{scheme: "s3", bucket: "b", query: query}
 			got, err := parse(p.url(key))
 			require.NoError(t, err)
 			p.key = key

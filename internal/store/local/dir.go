@@ -161,7 +161,7 @@ func removable(path string, info fs.FileInfo) bool {
 	case mode&fs.ModeSymlink == 0:
 		return false
 	}
-	there, err := placeAt(path, path)
+	there, err := targetAt(path, path)
 	return err == nil && !there.sink
 }
 

@@ -28,10 +28,10 @@ const (
 // sinkWriter writes into a device or a pipe. What it gets lies in a nameless file until Commit, which copies it: so the sink gets all of
 // it once and in order, or nothing.
 type sinkWriter struct {
-	ctx   context.Context
-	where string // in messages
-	path  string
-	place place
+	ctx    context.Context
+	where  string // in messages
+	path   string
+	target target
 
 	spool *os.File // nil: nothing is kept, or the writer has ended
 	out   *bufio.Writer
@@ -39,8 +39,8 @@ type sinkWriter struct {
 }
 
 // createSink begins to write into the sink at a path.
-func createSink(ctx context.Context, path, where string, at place, o object.WriteOptions) (object.Writer, error) {
-	w := &sinkWriter{ctx: ctx, where: where, path: path, place: at, out: bufio.NewWriterSize(io.Discard, spoolBuffer)}
+func createSink(ctx context.Context, path, where string, at target, o object.WriteOptions) (object.Writer, error) {
+	w := &sinkWriter{ctx: ctx, where: where, path: path, target: at, out: bufio.NewWriterSize(io.Discard, spoolBuffer)}
 	if at.null {
 		return w, nil
 	}
@@ -80,7 +80,7 @@ func (w *sinkWriter) Commit() error {
 	if err := w.out.Flush(); err != nil {
 		return Error("writing", w.where, err)
 	}
-	if w.place.null || w.ctx.Err() != nil {
+	if w.target.null || w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
 	if _, err := w.spool.Seek(0, io.SeekStart); err != nil {
@@ -108,13 +108,13 @@ func (w *sinkWriter) Commit() error {
 
 // open opens the sink, and a pipe once somebody reads from it.
 func (w *sinkWriter) open() (*os.File, error) {
-	if w.place.own >= 0 { // opened anew, a file would be written from its beginning, or beside what else goes there
-		sink, err := duplicate(w.place.own, w.path)
+	if w.target.own >= 0 { // opened anew, a file would be written from its beginning, or beside what else goes there
+		sink, err := duplicate(w.target.own, w.path)
 		return sink, Error("writing", w.where, err)
 	}
 	for {
-		sink, err := os.OpenFile(w.path, sinkFlags(w.place.pipe), 0)
-		if err == nil || !w.place.pipe || !errors.Is(err, syscall.ENXIO) {
+		sink, err := os.OpenFile(w.path, sinkFlags(w.target.pipe), 0)
+		if err == nil || !w.target.pipe || !errors.Is(err, syscall.ENXIO) {
 			return sink, Error("writing", w.where, err)
 		}
 		if !backoff.Wait(readerPoll, w.ctx.Done()) {
@@ -135,8 +135,8 @@ func (w *sinkWriter) Abort() {
 	}
 }
 
-// place is what stands where an object is to be written, replaced or removed.
-type place struct {
+// target is what stands where an object is to be written, replaced or removed.
+type target struct {
 	// sink: a device or a pipe, which is written into. Nothing there is ever replaced or removed.
 	sink bool
 	// pipe: the sink is a named pipe, which waits for its reader.
@@ -151,26 +151,26 @@ type place struct {
 
 // placeAt looks at what stands at a path. A link to a file, or to nothing, is replaced as a file is; a link to a device or a pipe
 // is one. The error, which is permanent, says that there is something that can be neither replaced nor written into.
-func placeAt(path, where string) (place, error) {
+func targetAt(path, where string) (target, error) {
 	info, err := os.Lstat(path)
 	if err != nil { // nothing is there, or what comes next meets the reason
-		return place{perm: fs.ModePerm, own: -1}, nil
+		return target{perm: fs.ModePerm, own: -1}, nil
 	}
 	linked := info.Mode()&fs.ModeSymlink != 0
 	if linked {
 		if info, err = os.Stat(path); err != nil {
-			return place{perm: fs.ModePerm, own: -1}, nil
+			return target{perm: fs.ModePerm, own: -1}, nil
 		}
 	}
 	switch mode := info.Mode(); {
 	case linked && isDescriptor(path):
-		return place{sink: true, own: ownDescriptor(path)}, nil
+		return target{sink: true, own: ownDescriptor(path)}, nil
 	case mode.IsRegular():
-		return place{perm: mode.Perm(), own: -1}, nil
+		return target{perm: mode.Perm(), own: -1}, nil
 	case mode.IsDir():
-		return place{perm: fs.ModePerm, own: -1}, nil
+		return target{perm: fs.ModePerm, own: -1}, nil
 	case mode&fs.ModeNamedPipe != 0, mode&fs.ModeCharDevice != 0:
-		return place{sink: true, pipe: mode&fs.ModeNamedPipe != 0, null: isNull(info), own: -1}, nil
+		return target{sink: true, pipe: mode&fs.ModeNamedPipe != 0, null: isNull(info), own: -1}, nil
 	default:
 		kind := "something that is no file"
 		switch {
@@ -179,7 +179,7 @@ func placeAt(path, where string) (place, error) {
 		case mode&fs.ModeDevice != 0:
 			kind = "a disk"
 		}
-		return place{}, &object.OpError{Op: "writing", Where: where, Err: fs.ErrInvalid,
+		return target{}, &object.OpError{Op: "writing", Where: where, Err: fs.ErrInvalid,
 			Text: kind + " stands there, which is neither replaced nor written into", Next: "name another place"}
 	}
 }
@@ -239,7 +239,7 @@ func (d *Dir) Sink(key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := placeAt(path, d.where(key))
+	there, err := targetAt(path, d.where(key))
 	if err != nil || !there.sink {
 		return false, err
 	}
@@ -271,6 +271,6 @@ func IsLinkedSink(path string) bool {
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return false
 	}
-	there, err := placeAt(path, path)
+	there, err := targetAt(path, path)
 	return err == nil && there.sink
 }

@@ -27,7 +27,7 @@ func (d *Dir) CreateWith(ctx context.Context, key string, o object.WriteOptions)
 	if err != nil {
 		return nil, err
 	}
-	there, err := placeAt(path, d.where(key))
+	there, err := targetAt(path, d.where(key))
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (w *writer) Commit() error {
 
 // rename puts the finished file into its place, unless something that is no file has come there meanwhile.
 func rename(temp, path, where string) error {
-	there, err := placeAt(path, where)
+	there, err := targetAt(path, where)
 	if err != nil {
 		return err
 	}

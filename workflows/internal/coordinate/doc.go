@@ -66,7 +66,7 @@
 //     before any success: a batch then returns its rest, and the job decides (coordinate/tolerance.go,
 //     dispatch/progress.go).
 //   - Progress. The same signal reports how far a leg is, for its page and memo: at most eight times a leg, and at
-//     most every 10 s. Reports ask all legs, and add what heartbeats say of batches in flight (jobs/glance.go):
+//     most every 10 s. Reports ask all legs, and add what heartbeats say of batches in flight (jobs/progress.go):
 //     heartbeats are read first, and each workflow says which of these executions it still has in flight, so that
 //     none counts twice.
 //   - Rate. Each batch is given its own rate; those of all in flight add up to the job's, and no more are in flight

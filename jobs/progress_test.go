@@ -128,7 +128,7 @@ func TestReport_LegDoesNotAnswer(t *testing.T) {
 	asked().Return(value(t, job.Progress{Totals: job.Totals{OK: 33}}), nil)
 	asked().Return(nil, notNow)
 
-	g := newGlance(c.Get("nightly"))
+	g := newJobProgress(c.Get("nightly"))
 	require.True(t, Unanswered(g.ask(t.Context())))
 	require.EqualValues(t, 30, g.report.OK)
 	require.Equal(t, began.Add(time.Second), g.report.AsOf)

@@ -17,19 +17,19 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// glance is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One goroutine at a time uses it.
-type glance struct {
-	run    *Run
-	report job.Report   // the last one
-	at     time.Time    // when the job has answered last
-	job    *wire.Answer // what it answered; nil: it has not
-	flying []string     // of the job's own executions
-	legs   map[string]legGlance
-	news   map[string]execution // of executions that have not ended, by ID
+// jobProgress is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One goroutine at a time uses it.
+type jobProgress struct {
+	run        *Run
+	report     job.Report   // the last one
+	at         time.Time    // when the job has answered last
+	job        *wire.Answer // what it answered; nil: it has not
+	flying     []string     // of the job's own executions
+	legs       map[string]legProgress
+	heartbeats map[string]execution // of executions that have not ended, by ID
 }
 
-// legGlance is a leg's last answer.
-type legGlance struct {
+// legProgress is a leg's last answer.
+type legProgress struct {
 	job.Progress
 	at   time.Time
 	gone bool
@@ -41,12 +41,12 @@ type execution struct {
 	owner string // ID of the workflow; "" if it is not known
 }
 
-func newGlance(r *Run) *glance {
-	return &glance{run: r, legs: map[string]legGlance{}, news: map[string]execution{}}
+func newJobProgress(r *Run) *jobProgress {
+	return &jobProgress{run: r, legs: map[string]legProgress{}, heartbeats: map[string]execution{}}
 }
 
 // again asks once more. It returns no error if nobody answers.
-func (g *glance) again(ctx context.Context) error {
+func (g *jobProgress) again(ctx context.Context) error {
 	report, err := g.run.reportWith(ctx, g)
 	if _, ok := errors.AsType[*trap.DefectError](err); ok {
 		return err
@@ -58,13 +58,13 @@ func (g *glance) again(ctx context.Context) error {
 }
 
 // ask asks the job and its legs. After an error the report has the last numbers that are known.
-func (g *glance) ask(ctx context.Context) error {
+func (g *jobProgress) ask(ctx context.Context) error {
 	r := g.run
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
 	if err != nil {
 		return fmt.Errorf("asking for job %s: %w", r.name, err)
 	}
-	g.hear(ctx, desc)
+	g.readHeartbeats(ctx, desc)
 	named := g.named()
 	answer, err := ask[wire.Answer](ctx, r, r.name, wire.QueryReport, named)
 	if err != nil {
@@ -103,7 +103,7 @@ func ask[T any](ctx context.Context, r *Run, workflow, query string, named []str
 }
 
 // askLegs asks all legs at once for their progress.
-func (g *glance) askLegs(ctx context.Context, legs, named []string) error {
+func (g *jobProgress) askLegs(ctx context.Context, legs, named []string) error {
 	var mu sync.Mutex
 	return eachOf(legs, func(leg string) error {
 		p, err := ask[job.Progress](ctx, g.run, leg, wire.QueryProgress, named)
@@ -113,7 +113,7 @@ func (g *glance) askLegs(ctx context.Context, legs, named []string) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		g.legs[leg] = legGlance{p, time.Now(), gone}
+		g.legs[leg] = legProgress{p, time.Now(), gone}
 		return nil
 	})
 }
@@ -136,8 +136,8 @@ func eachOf(names []string, fn func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// hear takes what the heartbeats of running batches say, of the job's workflow and of those that it has started.
-func (g *glance) hear(ctx context.Context, desc *workflowservice.DescribeWorkflowExecutionResponse) {
+// readHeartbeats takes what the heartbeats of running batches say, of the job's workflow and of those that it has started.
+func (g *jobProgress) readHeartbeats(ctx context.Context, desc *workflowservice.DescribeWorkflowExecutionResponse) {
 	var legs []string
 	for _, child := range desc.GetPendingChildren() {
 		legs = append(legs, child.GetWorkflowId())
@@ -158,29 +158,29 @@ func (g *glance) hear(ctx context.Context, desc *workflowservice.DescribeWorkflo
 		for _, a := range of.GetPendingActivities() {
 			hint, _ := lookup.LastHint(a, g.run.client.converter)
 			for _, n := range hint.Progress {
-				e := g.news[n.Activity]
+				e := g.heartbeats[n.Activity]
 				if e.Answered.Items <= n.Items {
 					e.Answered = n
 				}
-				g.news[n.Activity] = e
+				g.heartbeats[n.Activity] = e
 			}
 		}
 	}
 	for owner, of := range heard {
 		for _, a := range of.GetPendingActivities() {
-			if e, ok := g.news[a.GetActivityId()]; ok {
+			if e, ok := g.heartbeats[a.GetActivityId()]; ok {
 				e.owner = owner
-				g.news[a.GetActivityId()] = e
+				g.heartbeats[a.GetActivityId()] = e
 			}
 		}
 	}
 }
 
 // named are the executions that heartbeats have said something of.
-func (g *glance) named() []string { return slices.Sorted(maps.Keys(g.news)) }
+func (g *jobProgress) named() []string { return slices.Sorted(maps.Keys(g.heartbeats)) }
 
 // putTogether adds to the job's own report what legs and heartbeats say.
-func (g *glance) putTogether(report *job.Report) {
+func (g *jobProgress) putTogether(report *job.Report) {
 	counted := map[string]bool{} // owners whose account is up to date
 	flying := map[string]bool{}
 	note := func(owner string, ids []string) {
@@ -194,7 +194,7 @@ func (g *glance) putTogether(report *job.Report) {
 		known, ok := g.legs[leg]
 		switch {
 		case !ok:
-			g.includeHeard(report, leg)
+			g.includeReported(report, leg)
 		case known.gone:
 		case known.at.Before(g.at): // it has not answered this time
 			wire.Include(report, known.Progress)
@@ -204,18 +204,18 @@ func (g *glance) putTogether(report *job.Report) {
 			note(leg, known.Flying)
 		}
 	}
-	for id, e := range g.news {
+	for id, e := range g.heartbeats {
 		open := e.owner == g.run.name || slices.Contains(report.OpenLegs, e.owner)
 		if flying[id] || open && !counted[e.owner] {
 			takeInHand(report, e.Answered)
 			continue
 		}
-		delete(g.news, id) // it has been counted, or lost
+		delete(g.heartbeats, id) // it has been counted, or lost
 	}
 }
 
-// includeHeard adds what the job has heard of a leg that has never answered.
-func (g *glance) includeHeard(report *job.Report, leg string) {
+// includeReported adds what the job has heard of a leg that has never answered.
+func (g *jobProgress) includeReported(report *job.Report, leg string) {
 	at := report.Started
 	for _, h := range g.job.Heard {
 		if h.Leg == leg {
@@ -227,7 +227,7 @@ func (g *glance) includeHeard(report *job.Report, leg string) {
 }
 
 // lastKnown is the report of a job that does not answer: its last answers, or what is in its memo.
-func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionResponse) job.Report {
+func (g *jobProgress) lastKnown(desc *workflowservice.DescribeWorkflowExecutionResponse) job.Report {
 	if g.job != nil {
 		report := g.job.Report
 		g.putTogether(&report)
@@ -242,7 +242,7 @@ func (g *glance) lastKnown(desc *workflowservice.DescribeWorkflowExecutionRespon
 		report.OK, report.Failed, report.Planned, report.PlanDone, report.AsOf = p.OK, p.Failed, p.Planned, p.PlanDone, p.At
 		report.InputBytes, report.TotalBytes = p.Bytes, p.TotalBytes
 	}
-	for _, e := range g.news {
+	for _, e := range g.heartbeats {
 		takeInHand(&report, e.Answered) // what the memo says was counted before they were begun, or has been since
 	}
 	return report
