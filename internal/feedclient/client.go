@@ -27,32 +27,26 @@ type Options struct {
 // Client carries items to one feed and results back. It is safe for concurrent use, by any number of goroutines.
 type Client struct {
 	legs   Legs
-	linger time.Duration
 	token  string
 	only   int64           // session that items are for; 0: whichever is open
 	ctx    context.Context // ends when the client is released
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // goroutines of the client
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	sendQueue
 	released bool
 	why      error // it was released, or what has broken it
 	sequence int64 // of the last request
 	session  int64 // the highest that is known
 	known    map[Leg]*leg
-	open     *leg          // takes items; nil: not known
-	seeking  bool          // a goroutine seeks the open leg
-	carriers int           // exchanges under way that carry items and do not wait
-	lanes    [2]*lane      // by kind
-	lists    int64         // submitted
-	gate     time.Time     // when parked lists are tried again
-	probing  bool          // and then only the first of them
-	closedBy time.Duration // for how long the gate was closed last
-	crowded  bool          // lists have just been parked
-	expected int           // callers that were answered together, and have not put again
-	hold     time.Time     // until then the next exchange waits for them
-	timer    *time.Timer   // pumps
-	nowhere  leg           // for inquiries about items that no leg has
+	open     *leg        // takes items; nil: not known
+	seeking  bool        // a goroutine seeks the open leg
+	carriers int         // exchanges under way that carry items and do not wait
+	lists    int64       // submitted
+	crowded  bool        // lists have just been parked
+	timer    *time.Timer // pumps
+	nowhere  leg         // for inquiries about items that no leg has
 }
 
 // kind says what becomes of the results of a list's items.
@@ -138,8 +132,8 @@ func New(legs Legs, o Options) *Client {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Client{
-		legs: legs, linger: o.Linger, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel,
-		known: map[Leg]*leg{}, lanes: [2]*lane{{}, {}},
+		legs: legs, only: o.Session, token: o.Token, ctx: ctx, cancel: cancel,
+		known: map[Leg]*leg{}, sendQueue: sendQueue{linger: o.Linger, lanes: [2]*lane{{}, {}}},
 	}
 }
 

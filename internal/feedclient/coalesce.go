@@ -33,6 +33,17 @@ const (
 	earlyTries = 8
 )
 
+// sendQueue is what waits to be sent, and why it waits: for callers that put again soon, or for room in the feed. The client's lock guards it.
+type sendQueue struct {
+	linger   time.Duration
+	lanes    [2]*lane      // by kind
+	gate     time.Time     // when parked lists are tried again
+	probing  bool          // and then only the first of them
+	closedBy time.Duration // for how long the gate was closed last
+	expected int           // callers that were answered together, and have not put again
+	hold     time.Time     // until then the next exchange waits for them
+}
+
 // pump starts what can be started, and sets the timer for the rest. It is called after every change. The lock is held.
 func (c *Client) pump() {
 	if c.released {
@@ -71,23 +82,23 @@ func (c *Client) arm(now, next time.Time) {
 
 // unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the first
 // one if that is to be found out.
-func (c *Client) unpark(now time.Time, later func(time.Time)) {
-	for _, lane := range c.lanes {
+func (q *sendQueue) unpark(now time.Time, later func(time.Time)) {
+	for _, lane := range q.lanes {
 		lane.parked = slices.DeleteFunc(lane.parked, func(l *List) bool { return l.phase != parked })
 	}
-	if len(c.lanes[unasked].parked)+len(c.lanes[wanted].parked) == 0 {
+	if len(q.lanes[unasked].parked)+len(q.lanes[wanted].parked) == 0 {
 		return
 	}
-	if now.Before(c.gate) {
-		later(c.gate)
+	if now.Before(q.gate) {
+		later(q.gate)
 		return
 	}
-	for _, lane := range c.lanes {
-		lane.unpark(c.probing, now)
+	for _, lane := range q.lanes {
+		lane.unpark(q.probing, now)
 	}
-	if c.probing { // until that one is answered, or has left
-		c.gate = now.Add(gateMost)
-		later(c.gate)
+	if q.probing { // until that one is answered, or has left
+		q.gate = now.Add(gateMost)
+		later(q.gate)
 	}
 }
 
@@ -140,9 +151,9 @@ func (c *Client) send(now time.Time, later func(time.Time)) {
 }
 
 // waitingKinds returns the kinds of which lists are queued, the one that has waited for longer first.
-func (c *Client) waitingKinds() []kind {
+func (q *sendQueue) waitingKinds() []kind {
 	var kinds []kind
-	for k, lane := range c.lanes {
+	for k, lane := range q.lanes {
 		for len(lane.queue) > 0 && lane.queue[0].phase != queued {
 			lane.queue = lane.queue[1:]
 		}
@@ -151,7 +162,7 @@ func (c *Client) waitingKinds() []kind {
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int {
-		return cmp.Compare(c.lanes[a].queue[0].number, c.lanes[b].queue[0].number)
+		return cmp.Compare(q.lanes[a].queue[0].number, q.lanes[b].queue[0].number)
 	})
 	return kinds
 }
@@ -174,15 +185,15 @@ func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) boo
 
 // due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or if
 // they fill an exchange.
-func (c *Client) due(k kind, now time.Time) time.Time {
-	first := c.lanes[k].queue[0]
-	at := first.submitted.Add(c.linger)
-	if c.holds() && c.hold.After(at) {
-		at = c.hold
+func (q *sendQueue) due(k kind, now time.Time) time.Time {
+	first := q.lanes[k].queue[0]
+	at := first.submitted.Add(q.linger)
+	if q.holds() && q.hold.After(at) {
+		at = q.hold
 	}
 	var items int
 	var bytes int64
-	for _, l := range c.lanes[k].queue {
+	for _, l := range q.lanes[k].queue {
 		if l.phase != queued {
 			continue
 		}
@@ -196,11 +207,11 @@ func (c *Client) due(k kind, now time.Time) time.Time {
 }
 
 // take removes the lists that go together in the next exchange from their queue.
-func (c *Client) take(k kind) []*List {
+func (q *sendQueue) take(k kind) []*List {
 	var taken []*List
 	var items int
 	var bytes int64
-	queue := c.lanes[k].queue
+	queue := q.lanes[k].queue
 	next := 0
 	for ; next < len(queue); next++ {
 		l := queue[next]
@@ -219,7 +230,7 @@ func (c *Client) take(k kind) []*List {
 			break
 		}
 	}
-	c.lanes[k].queue = queue[next:]
+	q.lanes[k].queue = queue[next:]
 	return taken
 }
 
@@ -242,24 +253,24 @@ func (c *Client) start(k kind, lists []*List, waits bool) *exchange {
 }
 
 // holds reports whether exchanges are held back: not all who were answered together have put again.
-func (c *Client) holds() bool { return c.expected > 0 }
+func (q *sendQueue) holds() bool { return q.expected > 0 }
 
 // holdFor holds the next exchanges back until the callers that have just been answered have put again. If others are
 // still waited for, nothing is held back for longer because of these.
-func (c *Client) holdFor(answered int) {
+func (q *sendQueue) holdFor(answered int) {
 	now := time.Now()
 	switch {
-	case c.holds() && now.Before(c.hold):
-		c.expected += answered
+	case q.holds() && now.Before(q.hold):
+		q.expected += answered
 	case answered > 1:
-		c.hold, c.expected = now.Add(gather), answered
+		q.hold, q.expected = now.Add(gather), answered
 	default:
-		c.expected = 0
+		q.expected = 0
 	}
 }
 
 // returns notes a caller that may be one of those that were answered together.
-func (c *Client) returns() { c.expected = max(0, c.expected-1) }
+func (q *sendQueue) returns() { q.expected = max(0, q.expected-1) }
 
 // patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
 func patience(lists []*List, now time.Time) time.Duration {
@@ -273,8 +284,8 @@ func patience(lists []*List, now time.Time) time.Duration {
 	return max(0, wait)
 }
 
-// requeue puts lists back at the front of their queue. The lock is held.
-func (c *Client) requeue(lists []*List) {
+// requeue puts lists back at the front of their queue.
+func (q *sendQueue) requeue(lists []*List) {
 	var back []*List
 	for _, l := range lists {
 		if l.phase == sent {
@@ -283,30 +294,30 @@ func (c *Client) requeue(lists []*List) {
 		}
 	}
 	if len(back) > 0 {
-		lane := c.lanes[back[0].kind]
+		lane := q.lanes[back[0].kind]
 		lane.queue = append(back, lane.queue...)
 	}
 }
 
-// park keeps a patient list until the gate opens. The lock is held.
-func (c *Client) park(l *List) {
+// park keeps a patient list until the gate opens.
+func (q *sendQueue) park(l *List) {
 	l.phase, l.again = parked, true
-	lane := c.lanes[l.kind]
+	lane := q.lanes[l.kind]
 	lane.parked = append(lane.parked, l)
 }
 
-// closeGate keeps parked lists back, for longer each time. The lock is held.
-func (c *Client) closeGate() {
-	c.closedBy = min(max(gateFirst, 2*c.closedBy), gateMost)
-	c.gate, c.probing = time.Now().Add(c.closedBy), true
+// closeGate keeps parked lists back, for longer each time.
+func (q *sendQueue) closeGate() {
+	q.closedBy = min(max(gateFirst, 2*q.closedBy), gateMost)
+	q.gate, q.probing = time.Now().Add(q.closedBy), true
 }
 
-// openGate lets parked lists be tried at once: there may be room. The lock is held.
-func (c *Client) openGate() { c.gate, c.closedBy, c.probing = time.Time{}, 0, false }
+// openGate lets parked lists be tried at once: there may be room.
+func (q *sendQueue) openGate() { q.gate, q.closedBy, q.probing = time.Time{}, 0, false }
 
-// failQueued ends all lists that have not been sent. The lock is held.
-func (c *Client) failQueued(err error) {
-	for _, lane := range c.lanes {
+// failQueued ends all lists that have not been sent.
+func (q *sendQueue) failQueued(err error) {
+	for _, lane := range q.lanes {
 		for _, l := range slices.Concat(lane.queue, lane.parked) {
 			l.fail(err)
 		}
