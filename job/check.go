@@ -38,7 +38,7 @@ func (s Spec) checkColumns() []error {
 	case len(s.Columns) == 0:
 		return nil
 	case location.Table(s.Output) == "":
-		return []error{fieldError("Columns", "are for tables: use an output that ends in .csv or .tsv")}
+		return []error{fieldError("Columns", "are for tables: use an output that ends in %s", strings.Join(location.Tables, ", "))}
 	case len(s.Columns) > limits.MaxColumns:
 		return []error{fieldError("Columns", "are %d: use at most %d", len(s.Columns), limits.MaxColumns)}
 	}

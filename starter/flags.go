@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/formats"
 	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/location"
 	"github.com/stint-run/stint/internal/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -104,8 +105,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
 	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
-	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results (.csv, .tsv: as a table), or directory or bucket prefix (ending in /) for parts")
-	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output named .csv or .tsv gets, in this order (default: all)")
+	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results ("+strings.Join(location.Tables, ", ")+": as a table), or directory or bucket prefix (ending in /) for parts")
+	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output which is a table gets, in this order (default: all)")
 	fs.StringVar(&s.Split, "split", "", fmt.Sprintf("split results, JSON objects, into at most %d files by the value of a `FIELD`: --output names them with {} for the value", limits.MaxSplitFiles))
 	fs.BoolVar(&s.Flatten, "flatten", false, "answers are JSON lists: each element is a line of its own in the output")
 	fs.StringVar(&s.Dropped, "dropped", "", "`FILE` for the items for which the handler gives no result (default: none)")
