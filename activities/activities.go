@@ -8,8 +8,10 @@
 //     inputs, ledger, outputs, redrive, feeds and loops
 //   - process.go, execution.go: a batch; lanes.go: its calls at once; line.go: the order of its items;
 //     outcomes.go: what becomes of them; source.go: what it reads and writes
-//   - hook.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and are alive
-//   - carryout.go: how an activity is carried out whose files may hang; heartbeat.go: how often there are heartbeats, and what they report
+//   - hook.go, presence.go: hooks, where batches run, who serves pools; cameback.go: executions that were given up and
+//     are alive
+//   - carryout.go: how an activity is carried out whose files may hang; heartbeat.go: how often there are heartbeats,
+//     and what they report
 //
 // # What they do
 //
@@ -45,14 +47,14 @@
 // the answer of a feed's batch is one. A source without bytes leaves offset and length at 0: the books then tile
 // ordinals only.
 //
-// Between the two, a batch's calls are made in lanes (activities/lanes.go), as many at once as its slot has places
-// for. They are goroutines, which are used again for other lanes and which run Go handlers, too; a lane whose handler
-// does not return continues in another goroutine. They take their items from the line (line.go), which reads them in
-// blocks, hands them out in assignments, and records outcomes in order. Outcomes behind an unfinished item are held back,
-// up to 32 MiB a batch and 128 MiB a slot; then nothing more is begun. An item that is called again later, because it
-// has failed or its handler asks for that, waits outside of the lanes (waiting.go); what it has behind it, tries and
-// waits, goes on with the batch's rest (decision 043). If the batch ends while such an item has no outcome, what was
-// held back is part of the rest, runs again, and counts as repeated (decision 021).
+// Between the two, a batch's calls are made in lanes (activities/lanes.go), as many at once as its slot has places for.
+// They are goroutines, which are used again for other lanes and which run Go handlers, too; a lane whose handler does
+// not return continues in another goroutine. They take their items from the line (line.go), which reads them in blocks,
+// hands them out in assignments, and records outcomes in order. Outcomes behind an unfinished item are held back, up to
+// 32 MiB a batch and 128 MiB a slot; then nothing more is begun. An item that is called again later, because it has
+// failed or its handler asks for that, waits outside of the lanes (waiting.go); what it has behind it, tries and waits,
+// goes on with the batch's rest (decision 043). If the batch ends while such an item has no outcome, what was held back
+// is part of the rest, runs again, and counts as repeated (decision 021).
 //
 // Only a part that an accepted result names is in a manifest, and only an object that an accepted commit names is a
 // manifest: a worker that was presumed dead and wakes up cannot spoil the output.
@@ -81,8 +83,7 @@ type Options struct {
 	Handler calls.Handler
 	// Stdin is the input "-"; nil if there is none.
 	Stdin io.Reader
-	// Notice finds the stop that has reached a workflow; false if there is none.
-	// Nil means never.
+	// Notice finds the stop that has reached a workflow; false if there is none. Nil means never.
 	Notice func(ctx context.Context, workflowID, runID string) (wire.StopNotice, bool)
 	// Drain is how long a batch may continue once its worker stops. Default 30 s.
 	Drain time.Duration
@@ -98,7 +99,8 @@ type Options struct {
 	Watchdog *watchdog.Watchdog
 	// Limiter bounds the items that all executions together begin in a time. Nil: there is no limit.
 	Limiter *calls.Limiter
-	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is unknown.
+	// Takers finds out which workers took some of a workflow's executions, those that have ended included. Nil: it is
+	// unknown.
 	Takers func(ctx context.Context, workflowID, runID string, activities []string) ([]wire.ActivitySlot, error)
 	// Places finds out where the batches that a workflow has given out run. Nil: it is unknown.
 	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivitySlot, error)

@@ -31,9 +31,10 @@ func cutOff(ctx context.Context) bool {
 	return errors.As(context.Cause(ctx), &refused) && !disowned(ctx)
 }
 
-// cameBack reports an execution that the server has given up, or may have given up, although its worker has it alive: the server or the
-// connection was away for longer than the expiry, or this worker was frozen. It returns at once, and the report is made when the server can be
-// reached. An execution whose batch had kept it from heartbeating is not reported: that one hung.
+// cameBack reports an execution that the server has given up, or may have given up, although its worker has it alive:
+// the server or the connection was away for longer than the expiry, or this worker was frozen. It returns at once, and
+// the report is made when the server can be reached. An execution whose batch had kept it from heartbeating is not
+// reported: that one hung.
 func (e *execution) cameBack() {
 	report := e.acts.opts.CameBack
 	if report == nil || !activity.IsActivity(e.ctx) || !disowned(e.ctx) && !cutOff(e.ctx) {

@@ -15,7 +15,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// carryOut does the work of an activity that heartbeats for as long as its process lives. The error says to workflows what follows.
+// carryOut does the work of an activity that heartbeats for as long as its process lives. The error says to workflows
+// what follows.
 func carryOut[T any](ctx context.Context, patience time.Duration, work func(context.Context) (T, error)) (T, error) {
 	defer beating(ctx)()
 	return patiently(ctx, patience, work)
@@ -51,9 +52,9 @@ func patiently[T any](ctx context.Context, patience time.Duration, work func(con
 // of it again.
 const maxSent = 16 << 10
 
-// sendable returns an error that an activity can end with: one that was judged says to workflows what follows. A failure is not sent if a
-// text in it is not UTF-8: nobody would hear of it before the activity expires. It may quote names of files, and what others answer, so
-// long ones are cut.
+// sendable returns an error that an activity can end with: one that was judged says to workflows what follows. A
+// failure is not sent if a text in it is not UTF-8: nobody would hear of it before the activity expires. It may quote
+// names of files, and what others answer, so long ones are cut.
 func sendable(err error) error {
 	if judged, ok := errors.AsType[*ledger.Judged](err); ok {
 		options := temporal.ApplicationErrorOptions{NonRetryable: judged.NonRetryable(), Cause: judged.Unwrap()}

@@ -37,8 +37,8 @@ func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.
 	})
 }
 
-// SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. It can be repeated.
-// A leg whose history is gone is not an error.
+// SalvageFeed commits what a leg that has ended had not committed: results, and items without an outcome. It can be
+// repeated. A leg whose history is gone is not an error.
 func (a *Activities) SalvageFeed(ctx context.Context, in wire.SalvageFeedInput) (wire.SalvageFeedResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.SalvageFeedResult, error) {
 		var result wire.SalvageFeedResult
@@ -71,9 +71,9 @@ func (a *Activities) SalvageFeed(ctx context.Context, in wire.SalvageFeedInput) 
 	})
 }
 
-// CommitFeed writes what a leg of a feed has come to: inline outcomes to parts, unfinished items to spills, and the manifest
-// that names them. It counts only when its result has been accepted, as with [Activities.Commit]. Ranges that overlap, or
-// entries that contradict themselves, are [job.ErrorBooks], inline outcomes that are not their entry's
+// CommitFeed writes what a leg of a feed has come to: inline outcomes to parts, unfinished items to spills, and the
+// manifest that names them. It counts only when its result has been accepted, as with [Activities.Commit]. Ranges that
+// overlap, or entries that contradict themselves, are [job.ErrorBooks], inline outcomes that are not their entry's
 // [job.ErrorCorrupt]: neither is retried.
 func (a *Activities) CommitFeed(ctx context.Context, in wire.CommitFeedInput) (wire.CommitResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.CommitResult, error) {

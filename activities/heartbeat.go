@@ -12,15 +12,15 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// heartbeatThrottle leaves out heartbeats that would say little. The SDK does so too, but its measure is the worker's, and the slots of
-// loops need theirs every second.
+// heartbeatThrottle leaves out heartbeats that would say little. The SDK does so too, but its measure is the worker's,
+// and the slots of loops need theirs every second.
 type heartbeatThrottle struct {
 	least time.Duration // between two heartbeats
 	last  time.Time
 }
 
-// newHeartbeatThrottle sends one heartbeat, and further ones when four tenths of the timeout, or a minute, are over: offered every quarter, that
-// is each second one.
+// newHeartbeatThrottle sends one heartbeat, and further ones when four tenths of the timeout, or a minute, are over:
+// offered every quarter, that is each second one.
 func newHeartbeatThrottle(timeout time.Duration) *heartbeatThrottle {
 	return &heartbeatThrottle{least: min(timeout*4/10, time.Minute)}
 }
@@ -78,15 +78,15 @@ func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time)
 }
 
 const (
-	// progressEvery is how often a worker reports what is answered of the batches of a job that it runs, if none of them ends meanwhile
-	// and something has been answered: a heartbeat costs as much as a batch.
+	// progressEvery is how often a worker reports what is answered of the batches of a job that it runs, if none of
+	// them ends meanwhile and something has been answered: a heartbeat costs as much as a batch.
 	progressEvery = 1500 * time.Millisecond
 	// progressLook is how often it looks whether there is something to report.
 	progressLook = 500 * time.Millisecond
 )
 
-// progress is what a worker's batches have done that have not ended. One heartbeat has those of all batches of a job, so that there
-// are few heartbeats, however many batches run.
+// progress is what a worker's batches have done that have not ended. One heartbeat has those of all batches of a job,
+// so that there are few heartbeats, however many batches run.
 type progress struct {
 	mu   sync.Mutex
 	jobs map[string]*jobProgress // by run ID
@@ -172,7 +172,8 @@ func (n *progress) of(e *execution) []wire.Answered {
 	return all
 }
 
-// answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is not done.
+// answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is
+// not done.
 func (e *execution) answered() (wire.Answered, bool) {
 	done, failed := e.live.Counts()
 	done = min(done, e.in.Todo())

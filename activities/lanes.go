@@ -49,7 +49,8 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 	return l
 }
 
-// start makes the lane's calls in a goroutine. The rest of a call that another one has begun comes first, if there is one.
+// start makes the lane's calls in a goroutine. The rest of a call that another one has begun comes first, if there is
+// one.
 func (l *lane) start(rest func() error) {
 	l.e.acts.goroutines.Go("making a batch's calls", func(g *calls.Goroutine) {
 		l.calls.In(g)
@@ -68,8 +69,8 @@ func (l *lane) close() {
 	l.closed()
 }
 
-// work makes calls until there are no more. It returns true if a handler has kept the goroutine: the lane has another one
-// then.
+// work makes calls until there are no more. It returns true if a handler has kept the goroutine: the lane has another
+// one then.
 func (l *lane) work(rest func() error) (kept bool) {
 	line := l.e.line
 	for {

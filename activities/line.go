@@ -195,8 +195,8 @@ func (l *line) left() int64 {
 	return left
 }
 
-// take returns the next assignment for a lane; nil if there is none for it, which must then end. The last lane waits for
-// items that are called again: it keeps the batch's place.
+// take returns the next assignment for a lane; nil if there is none for it, which must then end. The last lane waits
+// for items that are called again: it keeps the batch's place.
 func (l *line) take() *assignment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,7 +255,8 @@ func (l *line) handOut(p *assignment) {
 	l.reportLeft()
 }
 
-// reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for others'.
+// reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for
+// others'.
 func (l *line) reportLeft() {
 	if l.serial || !l.available() {
 		l.e.slot.Left(0)

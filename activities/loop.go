@@ -12,7 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this run.
+// PlanLoop begins a loop. If its results are kept, it checks that they can be written, and claims the store for this
+// run.
 func (a *Activities) PlanLoop(ctx context.Context, in wire.PlanLoopInput) (wire.PlanLoopResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanLoopResult, error) {
 		result := wire.PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
@@ -63,8 +64,8 @@ func (e *execution) slotAt(of func(*loops.Slot) job.LoopSlot) *job.LoopSlot {
 	return &at
 }
 
-// broken returns err, with which the execution has failed. If it is one of a loop's slot, the error's detail is where that stands: the next
-// execution begins there.
+// broken returns err, with which the execution has failed. If it is one of a loop's slot, the error's detail is where
+// that stands: the next execution begins there.
 func (e *execution) broken(err error) error {
 	if e.loop.Load() == nil {
 		return err

@@ -122,7 +122,8 @@ func (e *execution) recordEach(p *assignment) (err error) {
 	return err
 }
 
-// recordOne counts the outcome of the item at index, counted from the first that is not recorded. at is where its result is, or would be.
+// recordOne counts the outcome of the item at index, counted from the first that is not recorded. at is where its
+// result is, or would be.
 func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) error {
 	known := o.Known
 	if known != nil && known.Carried {
@@ -162,7 +163,8 @@ func (e *execution) drop(b *block, index int, at int64) error {
 	return nil
 }
 
-// complete makes the assignment's outcomes what is recorded: with those that items had before their calls, and with lists as lines.
+// complete makes the assignment's outcomes what is recorded: with those that items had before their calls, and with
+// lists as lines.
 func (e *execution) complete(p *assignment) {
 	if p.calls < len(p.items) {
 		p.answer.Fill(p.items[p.recorded:])

@@ -47,8 +47,8 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput,
 	return result, err
 }
 
-// claim makes the store this run's. It returns an error if what the job writes could not be written, and warns if nothing keeps a run that
-// was frozen from replacing the output of a newer one.
+// claim makes the store this run's. It returns an error if what the job writes could not be written, and warns if
+// nothing keeps a run that was frozen from replacing the output of a newer one.
 func (a *Activities) claim(ctx context.Context, dir store.Dir, ref wire.Ref, spec job.Spec) error {
 	unfenced, err := outputs.Check(ctx, a.opts.Access, spec)
 	if err != nil {

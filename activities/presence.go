@@ -15,15 +15,16 @@ import (
 const (
 	// servedPoll is the time between two looks at the pools' pollers.
 	servedPoll = time.Second
-	// servedFirst is how many looks a pool without a worker gets before it is said to have none: the server takes a moment to know a worker
-	// that has just been started.
+	// servedFirst is how many looks a pool without a worker gets before it is said to have none: the server takes a
+	// moment to know a worker that has just been started.
 	servedFirst = 3
-	// servedLooks is how many looks an execution takes: about twelve hours, so that a job that waits for a year has some 5,000 events of it.
+	// servedLooks is how many looks an execution takes: about twelve hours, so that a job that waits for a year has
+	// some 5,000 events of it.
 	servedLooks = 12 * 3600
 )
 
-// Served looks at the pollers of pools until all pools are served, or until other ones are unserved than those that are known. It returns after
-// twelve hours in any case.
+// Served looks at the pollers of pools until all pools are served, or until other ones are unserved than those that are
+// known. It returns after twelve hours in any case.
 func (a *Activities) Served(ctx context.Context, in wire.ServedInput) (wire.ServedResult, error) {
 	defer beating(ctx)()
 	var ends <-chan struct{}

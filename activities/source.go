@@ -19,18 +19,17 @@ import (
 // source gives Process the items of one batch, in the order of their ordinals. One goroutine at a time uses it. Items
 // are read before those that were read earlier are done.
 //
-// A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job
-// are one ([redrive.Range]). Other sources have no bytes: the items of a feed ([feeds.Items]), which come with the batch
-// itself, and the ticks of a clock ([loops.Slot]). Those leave Offset and Length of their batches at 0, here and in the manifest,
-// and the books then tile ordinals only. What an earlier stage of a pipeline has made of items is another one ([stages.Source]),
-// which knows them by the source that the job got them from.
+// A range of a job's inputs is one implementation ([inputs.Range]), the failed items of another job are one
+// ([redrive.Range]). Other sources have no bytes: the items of a feed ([feeds.Items]), which come with the batch
+// itself, and the ticks of a clock ([loops.Slot]). Those leave Offset and Length of their batches at 0, here and in the
+// manifest, and the books then tile ordinals only. What an earlier stage of a pipeline has made of items is another one
+// ([stages.Source]), which knows them by the source that the job got them from.
 type source interface {
 	// Shape is the form of the items of the last chunk, and stays that. All chunks have lines, or none has.
 	Shape() *wire.Shape
-	// Next reads the next items into chunk, whose they are: at most items
-	// of them, and as many as fit into about so many bytes, but at least one; all have one shape. It may wait, for a
-	// clock. After the last item it returns io.EOF; if the source does not hold what was planned, an
-	// error that is not retried.
+	// Next reads the next items into chunk, whose they are: at most items of them, and as many as fit into about so
+	// many bytes, but at least one; all have one shape. It may wait, for a clock. After the last item it returns
+	// io.EOF; if the source does not hold what was planned, an error that is not retried.
 	Next(chunk *records.Chunk, items, bytes int) error
 	// Done counts the next items as done, in the order in which they were read.
 	Done(items []records.Item)
@@ -38,8 +37,8 @@ type source interface {
 	Split() (done wire.Batch, rest *wire.Batch)
 	// Bytes is how many the items that are done take.
 	Bytes() int64
-	// Origin returns an item as the job got it, and where it comes from, for its error record. shape is that of the item's
-	// chunk. Items are asked for in the order of their ordinals. It may read from the source.
+	// Origin returns an item as the job got it, and where it comes from, for its error record. shape is that of the
+	// item's chunk. Items are asked for in the order of their ordinals. It may read from the source.
 	Origin(ctx context.Context, ordinal int64, shape *wire.Shape, item *records.Item) (records.Origin, error)
 	// Original returns the ordinal by which people know an item: the one given, or that in the job in
 	// which the item was first numbered. It may read from the store.
@@ -56,9 +55,10 @@ type source interface {
 
 // sink takes the outcomes of one batch, in the order of its items. One goroutine uses it.
 //
-// A part in the job's store is one implementation ([outputs.Part]), one for the next stage of a pipeline another ([stages.Part]). A small batch of a feed returns its results inline, in
-// the answer of Process ([feeds.Sink]), and a slot of a loop writes a part about every ten seconds ([loops.Slot]). Nothing counts before the workflow has accepted the entry, so
-// whatever an execution that failed has written is left to Finish to remove.
+// A part in the job's store is one implementation ([outputs.Part]), one for the next stage of a pipeline another
+// ([stages.Part]). A small batch of a feed returns its results inline, in the answer of Process ([feeds.Sink]), and a
+// slot of a loop writes a part about every ten seconds ([loops.Slot]). Nothing counts before the workflow has accepted
+// the entry, so whatever an execution that failed has written is left to Finish to remove.
 type sink interface {
 	// At is the bytes of results so far: where the next result begins.
 	At() int64
@@ -96,7 +96,8 @@ func kindOf(in *wire.ProcessInput) kind {
 	return inputBatch{}
 }
 
-// inputBatch is a batch of items that lie in inputs of the job, of one that has failed items run again, or in spills of a feed.
+// inputBatch is a batch of items that lie in inputs of the job, of one that has failed items run again, or in spills of
+// a feed.
 type inputBatch struct{}
 
 func (inputBatch) source(e *execution) (source, error) {

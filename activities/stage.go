@@ -57,8 +57,8 @@ func (e *execution) carry(o *records.Outcome, at int64) error {
 	return e.sink.Note(e.ctx, line)
 }
 
-// decided counts the items whose outcome has been decided here: not in an earlier step of this run, and not in a later one. What
-// an earlier run has left between two steps this run's report does not know yet.
+// decided counts the items whose outcome has been decided here: not in an earlier step of this run, and not in a later
+// one. What an earlier run has left between two steps this run's report does not know yet.
 func (e *execution) decided() job.Totals {
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		return job.Totals{}
@@ -123,7 +123,8 @@ func (e *execution) written() *wire.Part {
 	}
 }
 
-// passedFormat is the format of the results: what handlers return is JSON, but a filter that gets text answers with text.
+// passedFormat is the format of the results: what handlers return is JSON, but a filter that gets text answers with
+// text.
 func (e *execution) passedFormat() wire.Format {
 	if e.form() == calls.Lines && records.TextLines(e.source.Shape()) {
 		return records.Text

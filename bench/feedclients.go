@@ -33,7 +33,8 @@ func callAtOnce(ctx context.Context, client *jobs.Feed[int, int], callers, items
 	return all.Wait()
 }
 
-// callApart has so many processes of so many callers each share so many items. It returns how long that takes once all are ready.
+// callApart has so many processes of so many callers each share so many items. It returns how long that takes once all
+// are ready.
 func callApart(server string, processes, callers, items int) (time.Duration, error) {
 	var all []*process
 	for range processes {
@@ -65,7 +66,8 @@ func callApart(server string, processes, callers, items int) (time.Duration, err
 	return time.Since(began), err
 }
 
-// feedClient is a process of callers. It prints a line when it is ready, begins when it reads one, and prints another one at its end.
+// feedClient is a process of callers. It prints a line when it is ready, begins when it reads one, and prints another
+// one at its end.
 func feedClient(args []string) error {
 	callers, items, err := twoInts(args[1], args[2])
 	if err != nil {

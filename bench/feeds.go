@@ -132,8 +132,8 @@ func timed(n int, fn func(i int) error) ([]time.Duration, error) {
 
 func echo(_ context.Context, n int) (int, error) { return n, nil }
 
-// feedCalls compares calls of one item, one after the other, with a bare update of a workflow that runs one empty activity, and with
-// calls through a gateway, in turn on the same server.
+// feedCalls compares calls of one item, one after the other, with a bare update of a workflow that runs one empty
+// activity, and with calls through a gateway, in turn on the same server.
 func feedCalls(args []string, calls int) error {
 	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, job.Spec{})
 	if err != nil {
@@ -393,7 +393,8 @@ func (b *bench) feedRows() []row {
 	}
 }
 
-// feedRole runs a role of a feed. args are the input, which it does not use, the output, the state and the number of items.
+// feedRole runs a role of a feed. args are the input, which it does not use, the output, the state and the number of
+// items.
 func feedRole(name string, args []string) error {
 	items, err := strconv.Atoi(args[3])
 	if err != nil {

@@ -25,8 +25,8 @@ func (b *bench) loopRows() []row {
 	}}
 }
 
-// loopTicks runs a loop of 1,000 ticks a second in each of two slots. The figure is how late ticks began at the median. args are those of
-// feedRole.
+// loopTicks runs a loop of 1,000 ticks a second in each of two slots. The figure is how late ticks began at the median.
+// args are those of feedRole.
 func loopTicks(args []string) error {
 	ticks, err := strconv.Atoi(args[3])
 	if err != nil {

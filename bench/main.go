@@ -110,8 +110,8 @@ type row struct {
 	limit string
 	stint func() *exec.Cmd
 	peer  func() *exec.Cmd
-	// peers, instead of peer, are several of stint itself, of which the quickest counts. Each is ended once it has taken
-	// longer than the quickest before.
+	// peers, instead of peer, are several of stint itself, of which the quickest counts. Each is ended once it has
+	// taken longer than the quickest before.
 	peers  []func() *exec.Cmd
 	before func() error // before each run of stint
 	// figure is what stint's process has found out itself. Nil: the time that it has taken counts.

@@ -74,8 +74,8 @@ pools: {up: {exec: tr a-z A-Z}, down: {exec: tr A-Z a-z}}
 	return cmd
 }
 
-// firstResult measures how long a pipeline takes to the first result of its last stage, and how much of the input the first one has begun then.
-// Windows and batches are automatic.
+// firstResult measures how long a pipeline takes to the first result of its last stage, and how much of the input the
+// first one has begun then. Windows and batches are automatic.
 func firstResult(args []string) error {
 	var begun, first atomic.Int64 // items
 	var took time.Duration
@@ -111,7 +111,8 @@ func firstResult(args []string) error {
 	return report(args[1], took, fmt.Sprintf("with %d of %d items begun: %.1f %%", first.Load(), done.Planned, share))
 }
 
-// feedStages compares calls of one item of a feed with three stages with those of a feed with one, in turn on the same server.
+// feedStages compares calls of one item of a feed with three stages with those of a feed with one, in turn on the same
+// server.
 func feedStages(args []string, calls int) error {
 	three := job.Spec{Stages: []job.Stage{{Name: "a", Pool: "bench"}, {Name: "b", Pool: "bench"}, {Name: "c", Pool: "bench"}}}
 	f, err := startFeeding(args, worker.Each(echo), worker.Options{}, three)

@@ -19,8 +19,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Find returns the outcome of an item by the manifests that a report names; found: it has been committed. Errors: fs.ErrNotExist if its
-// part has gone while it was read, so that a later report names the output.
+// Find returns the outcome of an item by the manifests that a report names; found: it has been committed. Errors:
+// fs.ErrNotExist if its part has gone while it was read, so that a later report names the output.
 func (s *Store) Find(ctx context.Context, report job.Report, item int64) (outcome wire.ItemResult, found bool, err error) {
 	outcome.Item = item
 	dir, err := s.access.Open(ctx, report.Store)
@@ -52,8 +52,9 @@ func partOf(location string, e ledger.OwnedEntry) wire.StoredPart {
 	}
 }
 
-// findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits. Manifests that were written
-// before the item was accepted are not read, and of those that an index lists only the ones that may have it.
+// findEntry finds the entry of an item. What is young is found first: the heads are those of the last commits.
+// Manifests that were written before the item was accepted are not read, and of those that an index lists only the ones
+// that may have it.
 func (s *Store) findEntry(ctx context.Context, dir store.Dir, location string, heads []string, item int64) (ledger.OwnedEntry, bool, error) {
 	seen := map[string]bool{}
 	for todo := slices.Clone(heads); len(todo) > 0; todo = todo[1:] {
@@ -102,7 +103,8 @@ func (s *Store) manifest(ctx context.Context, dir store.Dir, location, key strin
 	})
 }
 
-// wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay parts.
+// wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay
+// parts.
 func wholeOutput(report job.Report) (location string, whole bool) {
 	if !outputs.Joined(report.Output) {
 		return "", false

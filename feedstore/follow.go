@@ -20,8 +20,8 @@ func (s *Store) Follow(from jobs.FeedCursor) jobs.FeedFollower {
 	return &follower{store: s, at: from}
 }
 
-// follower reads results in order. It reads manifests as their turn comes, and holds no entries between two calls. It is not safe for
-// concurrent use.
+// follower reads results in order. It reads manifests as their turn comes, and holds no entries between two calls. It
+// is not safe for concurrent use.
 type follower struct {
 	store  *Store
 	at     jobs.FeedCursor
@@ -29,8 +29,8 @@ type follower struct {
 	reader ledger.Reader
 }
 
-// Next calls yield with each line of results that the report's manifests add, and the cursor after it, up to the first item that has
-// no outcome yet. The line is valid during the call, and has no end.
+// Next calls yield with each line of results that the report's manifests add, and the cursor after it, up to the first
+// item that has no outcome yet. The line is valid during the call, and has no end.
 func (f *follower) Next(ctx context.Context, report job.Report, yield func(line []byte, next jobs.FeedCursor) error) error {
 	if slices.Equal(report.Manifests, f.heads) {
 		return nil

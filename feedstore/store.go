@@ -1,6 +1,6 @@
-// Package feedstore reads the results of feeds from where they are stored. A client of a feed ([jobs.NewFeed]) reaches a Temporal
-// server only; results that do not fit into an answer, or that were not asked for in time, are in the feed's store. Give
-// such a client a Store, and it reads them:
+// Package feedstore reads the results of feeds from where they are stored. A client of a feed ([jobs.NewFeed]) reaches
+// a Temporal server only; results that do not fit into an answer, or that were not asked for in time, are in the feed's
+// store. Give such a client a Store, and it reads them:
 //
 //	store := feedstore.New(feedstore.Options{})
 //	defer store.Close()
@@ -34,19 +34,20 @@ import (
 
 // Options may be left zero.
 type Options struct {
-	// Allow lists the roots below which stores must lie: absolute paths and bucket URLs, as for a worker. Default: whatever the
-	// process's credentials reach.
+	// Allow lists the roots below which stores must lie: absolute paths and bucket URLs, as for a worker. Default:
+	// whatever the process's credentials reach.
 	Allow []string
-	// CacheBytes bounds what is kept of parts that have been read. A part of up to a quarter of it is read once for
-	// all its items; of a larger one, each item is read by itself. Default: [DefaultCacheBytes]; below 0: nothing is kept.
+	// CacheBytes bounds what is kept of parts that have been read. A part of up to a quarter of it is read once for all
+	// its items; of a larger one, each item is read by itself. Default: [DefaultCacheBytes]; below 0: nothing is kept.
 	CacheBytes int64
 }
 
 // DefaultCacheBytes is what is kept of parts that have been read, at most.
 const DefaultCacheBytes = 32 << 20
 
-// Store reads what feeds have written to their stores. It is safe for concurrent use, and made to be shared by all feeds of
-// a process: many callers with a result in one part read it once, and four parts are read at a time. It has to be closed.
+// Store reads what feeds have written to their stores. It is safe for concurrent use, and made to be shared by all
+// feeds of a process: many callers with a result in one part read it once, and four parts are read at a time. It has to
+// be closed.
 type Store struct {
 	access    store.Access
 	parts     cache[wire.StoredPart, *part]
@@ -68,8 +69,8 @@ func New(o Options) *Store {
 // Close closes what was opened. Feeds must not use the Store any more. It can be repeated.
 func (s *Store) Close() error { return s.access.Close() }
 
-// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if there is no such part any more, because the
-// feed has finished; others if it cannot be read, or is not what was accepted.
+// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if there is no such part any more,
+// because the feed has finished; others if it cannot be read, or is not what was accepted.
 func (s *Store) Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error) {
 	outcome := wire.ItemResult{Item: item}
 	dir, err := s.access.Open(ctx, at.Store)

@@ -57,7 +57,8 @@ func (s Spec) checkColumns() []error {
 // maxHooks is the most hooks of one stage.
 const maxHooks = 20
 
-// HookOf returns the pool and the name of a hook as a [Spec] names it: "NAME" is of the job's own pool, "POOL/NAME" of another one.
+// HookOf returns the pool and the name of a hook as a [Spec] names it: "NAME" is of the job's own pool, "POOL/NAME" of
+// another one.
 func (s Spec) HookOf(hook string) (pool, name string) {
 	if pool, name, ok := strings.Cut(hook, "/"); ok {
 		return pool, name

@@ -205,7 +205,8 @@ func (o ScheduleOptions) Ticks() (expressions []string, zone string) {
 	return expressions, zone
 }
 
-// hourly returns intervals that tick when an expression for each hour of each day does; nil if it is for other times, too.
+// hourly returns intervals that tick when an expression for each hour of each day does; nil if it is for other times,
+// too.
 func (c cronTimes) hourly() (intervals []string) {
 	seconds, minutes := c.matched[0], c.matched[1]
 	for i, f := range cronFields[2:] {
@@ -225,7 +226,8 @@ func (c cronTimes) hourly() (intervals []string) {
 	return intervals
 }
 
-// changesByHours reports whether the clock of a time zone is changed in the course of the year, and is whole hours off UTC all the time.
+// changesByHours reports whether the clock of a time zone is changed in the course of the year, and is whole hours off
+// UTC all the time.
 func changesByHours(zone string) bool {
 	at, err := time.LoadLocation(zone)
 	if err != nil {

@@ -55,8 +55,8 @@ type FirstError struct {
 	Error Error  `json:"error"`
 }
 
-// Label is the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose messages begin with the
-// status.
+// Label is the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose messages
+// begin with the status.
 func (e *FirstError) Label() string {
 	if limits.FailureKindOf(e.Kind).Said {
 		return ""
@@ -131,8 +131,8 @@ func (t Tolerance) parse() (items, millionths int64, err error) {
 	return items, 0, nil
 }
 
-// Allowed returns how many items may have failed if done items have an outcome. It is not ok if the number is unlimited. final:
-// no more items will be done.
+// Allowed returns how many items may have failed if done items have an outcome. It is not ok if the number is
+// unlimited. final: no more items will be done.
 func (t Tolerance) Allowed(done int64, final bool) (failed int64, ok bool) {
 	items, millionths, err := t.parse()
 	switch {

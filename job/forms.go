@@ -10,9 +10,9 @@ import (
 	"github.com/stint-run/stint/internal/limits"
 )
 
-// Rate is a limit in thousandths of an item a second (workflows compute with integers). 0: no limit.
-// People write it as items a second ("250", "0.5"), or in another unit
-// ("250/s", "90/m", "1000/h"); in JSON it is a number of items a second, or such a text.
+// Rate is a limit in thousandths of an item a second (workflows compute with integers). 0: no limit. People write it as
+// items a second ("250", "0.5"), or in another unit ("250/s", "90/m", "1000/h"); in JSON it is a number of items a
+// second, or such a text.
 type Rate int64
 
 // Set reads a rate as people write it; "0" and "none" are no limit. After an error the rate is 0.
@@ -70,8 +70,8 @@ func (r *Rate) UnmarshalJSON(data []byte) error {
 // Speed is the speed of a job, in items and in bytes of input a second. 0: not known.
 type Speed struct{ Items, Bytes float64 }
 
-// Speed returns the average from the job's start to its end, or to now if it has not ended. It leaves out what earlier runs
-// have done; Bytes is 0 if there were any, because their share is not known.
+// Speed returns the average from the job's start to its end, or to now if it has not ended. It leaves out what earlier
+// runs have done; Bytes is 0 if there were any, because their share is not known.
 func (r Report) Speed(now time.Time) Speed {
 	if r.Ended != nil {
 		now = *r.Ended
@@ -115,8 +115,8 @@ func (r Report) TimeLeft(s Speed) (left time.Duration, ok bool) {
 	return time.Duration(max(0, seconds) * float64(time.Second)), true
 }
 
-// Percent is how much of the job is done: by bytes if the size of the input is known, otherwise by items. It is not ok if neither is
-// known.
+// Percent is how much of the job is done: by bytes if the size of the input is known, otherwise by items. It is not ok
+// if neither is known.
 func (r Report) Percent() (percent int64, ok bool) {
 	return percentOf(r.Done(), r.Planned, r.PlanDone, r.InputBytes, r.TotalBytes)
 }

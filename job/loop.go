@@ -13,8 +13,8 @@ type LoopReport struct {
 	Slots   int           `json:"slots"`
 	Every   time.Duration `json:"every_ns"` // interval in nanoseconds; 0: back to back
 	CatchUp string        `json:"catch_up,omitempty"`
-	// Running is how many slots a worker runs; Idle how many wait for a place in the pool, for two seconds or more. Both are
-	// known only while the loop runs.
+	// Running is how many slots a worker runs; Idle how many wait for a place in the pool, for two seconds or more.
+	// Both are known only while the loop runs.
 	Running int `json:"running"`
 	Idle    int `json:"idle,omitempty"`
 
@@ -23,8 +23,8 @@ type LoopReport struct {
 	Skipped int64 `json:"skipped,omitempty"` // left out, and not among Ticks
 	// Repeated are ticks that were run although a lost worker may have run them before.
 	Repeated int64 `json:"repeated,omitempty"`
-	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the lowest of a few bounds that
-	// half of the ticks kept.
+	// LateMean, LateMedian and LateMax are how late ticks began, in nanoseconds. The median is the lowest of a few
+	// bounds that half of the ticks kept.
 	LateMean   time.Duration `json:"late_mean_ns"`
 	LateMedian time.Duration `json:"late_median_ns"`
 	LateMax    time.Duration `json:"late_max_ns"`
@@ -102,12 +102,14 @@ type LoopSlot struct {
 	Base time.Time `json:"base,omitzero"`
 	// Head is the manifest of the slot's latest part; it names those before. Empty: there are no parts.
 	Head string `json:"head,omitempty"`
-	// Doubt is an ordinal: ticks before it may have been run by an execution that was lost, although they are not recorded.
+	// Doubt is an ordinal: ticks before it may have been run by an execution that was lost, although they are not
+	// recorded.
 	Doubt int64 `json:"doubt,omitempty"`
-	// Unsure is how many more ticks may have been run a second time before another heartbeat says more. Of an execution that runs.
+	// Unsure is how many more ticks may have been run a second time before another heartbeat says more. Of an execution
+	// that runs.
 	Unsure int64 `json:"unsure,omitempty"`
-	// Again are ticks that were run twice and are not in Stats.Repeated: an execution had begun them that was given up while it was cut off, and came
-	// back.
+	// Again are ticks that were run twice and are not in Stats.Repeated: an execution had begun them that was given up
+	// while it was cut off, and came back.
 	Again int64     `json:"again,omitempty"`
 	Stats LoopStats `json:"stats,omitzero"`
 }

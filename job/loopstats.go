@@ -14,8 +14,9 @@ type LoopStats struct {
 	// Late is how late ticks began, summed; LateMax the most. Both in nanoseconds, and 0 for ticks back to back.
 	Late    time.Duration `json:"late,omitempty"`
 	LateMax time.Duration `json:"late_max,omitempty"`
-	// Lateness counts ticks by how late they began: Lateness[i] those that were later than lateBounds[i-1] and not later than
-	// lateBounds[i]; the last of len(lateBounds) + 1 counts those that were later than all. Trailing zeros are left out.
+	// Lateness counts ticks by how late they began: Lateness[i] those that were later than lateBounds[i-1] and not
+	// later than lateBounds[i]; the last of len(lateBounds) + 1 counts those that were later than all. Trailing zeros
+	// are left out.
 	Lateness []int64 `json:"lateness,omitempty"`
 }
 

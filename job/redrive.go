@@ -5,8 +5,8 @@ type Redrive struct {
 	Manifests []string `json:"manifests"` // heads of the completed job's manifest chain
 	Output    Output   `json:"output"`    // the completed job's
 	Planned   int64    `json:"planned"`   // items of the completed job
-	// Runs are the completed job's run and at most the last 100 attempts at this redrive. Nobody needs their data in the
-	// store once the redrive has completed. Done finds what earlier attempts have recorded.
+	// Runs are the completed job's run and at most the last 100 attempts at this redrive. Nobody needs their data in
+	// the store once the redrive has completed. Done finds what earlier attempts have recorded.
 	Runs []string `json:"runs"`
 	// Done, in the report of a redrive, lists the heads of the manifest chain of what it has done so
 	// far: another attempt continues from there.

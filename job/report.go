@@ -27,7 +27,8 @@ type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
-	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is one line.
+	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
+	// one line.
 	Lines int64 `json:"lines,omitempty"`
 	// Between are the items that have passed a stage of a pipeline, and have not come through the next one.
 	Between int64 `json:"between,omitempty"`
@@ -38,8 +39,8 @@ type Totals struct {
 	Expiries   int64 `json:"expiries"`   // timers that expired
 	Isolations int64 `json:"isolations"` // calls and batches halved to find a failing item
 	SlowDowns  int64 `json:"slow_downs"` // slow-down requests of the handler
-	// Alone are items whose call of one item failed as a whole: the handler has not answered for them. One that is run again
-	// may count twice.
+	// Alone are items whose call of one item failed as a whole: the handler has not answered for them. One that is run
+	// again may count twice.
 	Alone int64 `json:"alone,omitempty"`
 	// Summed are calls of several items that were answered with a single result.
 	Summed int64 `json:"summed,omitempty"`
@@ -85,8 +86,8 @@ func (t *Totals) Add(o Totals) {
 	t.Busy += o.Busy
 }
 
-// OnlySums reports whether the handler seems to sum its items up, as the filter 'wc -l' does: calls of several items were
-// answered with one result, and no call of several items was answered as it should be.
+// OnlySums reports whether the handler seems to sum its items up, as the filter 'wc -l' does: calls of several items
+// were answered with one result, and no call of several items was answered as it should be.
 func (t Totals) OnlySums() bool { return t.Summed > 0 && t.CallMax <= 1 }
 
 // Done is the number of items with an outcome.
@@ -118,7 +119,8 @@ type Output struct {
 	Checksum string `json:"checksum,omitempty"` // "crc32c:…" of all results
 	Errors   string `json:"errors,omitempty"`   // file of error records; empty: there are none
 	Dropped  string `json:"dropped,omitempty"`  // file of dropped items; empty: there are none, or no file was requested
-	// Split is the field by which the results are split into Files files; the parts are in the store, too. Empty: they are not.
+	// Split is the field by which the results are split into Files files; the parts are in the store, too. Empty: they
+	// are not.
 	Split string `json:"split,omitempty"`
 	Files int    `json:"files,omitempty"`
 }
@@ -201,8 +203,8 @@ type Report struct {
 	Unserved bool `json:"unserved,omitempty"`
 	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.
 	UnservedPools []string `json:"unserved_pools,omitempty"`
-	// AsOf is set if not all of the job's workflows have answered, so that some numbers are the last known ones: the time of the
-	// oldest. Silent are the workflows that have not answered.
+	// AsOf is set if not all of the job's workflows have answered, so that some numbers are the last known ones: the
+	// time of the oldest. Silent are the workflows that have not answered.
 	AsOf   time.Time `json:"as_of,omitzero"`
 	Silent []string  `json:"silent,omitempty"`
 	// Outage is set while the job waits for its store, or for the host of an input.
@@ -213,8 +215,8 @@ type Report struct {
 	PlanDone   bool  `json:"plan_done"`   // all items have been found
 	TotalBytes int64 `json:"total_bytes"` // size of the input; 0: not known
 	Totals
-	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They are done again if
-	// their batch is lost.
+	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They
+	// are done again if their batch is lost.
 	InHand int64 `json:"in_hand,omitempty"`
 	// LeftOut is how many files among the inputs were left out, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
@@ -239,7 +241,8 @@ type Report struct {
 	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last retried
 	Oldest      string      `json:"oldest,omitempty"`       // batch that has been in flight for longest
 	FirstError  *FirstError `json:"first_error,omitempty"`
-	// Stragglers are batches that a stop has left behind: at most [limits.MaxStragglers]; StragglersOmitted counts the others.
+	// Stragglers are batches that a stop has left behind: at most [limits.MaxStragglers]; StragglersOmitted counts the
+	// others.
 	Stragglers        []Straggler `json:"stragglers,omitempty"`
 	StragglersOmitted int         `json:"stragglers_omitted,omitempty"`
 	// Forced are processes that a stop has ended by signals: at most [limits.MaxForced]; ForcedOmitted counts the
@@ -272,30 +275,31 @@ type Report struct {
 	Manifests []string `json:"manifests,omitempty"` // heads of the manifest chain
 	// LegManifests are further heads while the job runs: those given to its open legs, whose manifests will name them.
 	LegManifests []string `json:"leg_manifests,omitempty"`
-	// Salvage is how many pieces of what an earlier run, ended by Temporal, had accepted this run has still to commit: at
-	// most one for each leg that was open then. Nothing else begins before.
+	// Salvage is how many pieces of what an earlier run, ended by Temporal, had accepted this run has still to commit:
+	// at most one for each leg that was open then. Nothing else begins before.
 	Salvage int `json:"salvage,omitempty"`
-	// Unsaved are workflow IDs of legs of a feed that have ended with something that could not be written to the store: the resumed job
-	// asks them for it.
+	// Unsaved are workflow IDs of legs of a feed that have ended with something that could not be written to the store:
+	// the resumed job asks them for it.
 	Unsaved []string `json:"unsaved,omitempty"`
 	// Redrive is set while failed items are run again, and if that was stopped or has failed. The counts
 	// are then those of these items; Output and Manifests are still the completed job's.
 	Redrive *Redrive `json:"redrive,omitempty"`
 }
 
-// StageReport is the state of a stage that a pool runs. An item may go through several stages; in each of them it counts once.
+// StageReport is the state of a stage that a pool runs. An item may go through several stages; in each of them it
+// counts once.
 type StageReport struct {
 	Stage string `json:"stage"` // its name, with those of the stages around it: "score.a"
 	Pool  string `json:"pool"`
 	// Window is how many batches may be in flight in it at once; 0: as many as the job's window allows.
 	Window int `json:"window,omitempty"`
-	// Waiting is how many batches it has still to begin: of the first stage those that are planned, of others those that the stages
-	// before have passed on. InFlight are those that it has begun.
+	// Waiting is how many batches it has still to begin: of the first stage those that are planned, of others those
+	// that the stages before have passed on. InFlight are those that it has begun.
 	Waiting  int `json:"waiting"`
 	InFlight int `json:"in_flight"`
 
-	// Of the present run of the job: accepted executions of batches, the items in them that the stage has had, failed ones included,
-	// and how many of these have failed in it.
+	// Of the present run of the job: accepted executions of batches, the items in them that the stage has had, failed
+	// ones included, and how many of these have failed in it.
 	Batches int64 `json:"batches"`
 	Done    int64 `json:"done"`
 	Failed  int64 `json:"failed"`
@@ -303,7 +307,8 @@ type StageReport struct {
 	Busy time.Duration `json:"busy"`
 }
 
-// String describes the stage: "stage score (pool scorers): 3 batches waiting · 2 in flight · 1,200 items done · 7 failed".
+// String describes the stage: "stage score (pool scorers): 3 batches waiting · 2 in flight · 1,200 items done · 7
+// failed".
 func (s StageReport) String() string {
 	window := ""
 	if s.Window > 0 {
@@ -322,8 +327,8 @@ func (s Spec) StageReports() []StageReport {
 	return all
 }
 
-// StageSpeed is how many items a second a stage has done on average until now, and which part of the time spent in all stages, from 0
-// to 1, was spent in it.
+// StageSpeed is how many items a second a stage has done on average until now, and which part of the time spent in all
+// stages, from 0 to 1, was spent in it.
 func (r Report) StageSpeed(s StageReport, now time.Time) (items, share float64) {
 	if r.Ended != nil {
 		now = *r.Ended
@@ -377,15 +382,16 @@ type FeedReport struct {
 	QueueMean time.Duration `json:"queue_mean_ns"`
 	QueueMax  time.Duration `json:"queue_max_ns"`
 	Segments  int           `json:"segments"` // legs that have taken items
-	// StalledSince is when an item last finished, if the feed has unfinished items and none has finished for 30 s; zero: it is not stalled.
+	// StalledSince is when an item last finished, if the feed has unfinished items and none has finished for 30 s;
+	// zero: it is not stalled.
 	StalledSince time.Time `json:"stalled_since,omitzero"`
 	// Earlier is how many items of the backlog were accepted before the feed was resumed.
 	Earlier int `json:"earlier,omitempty"`
-	// Lost is how many items were accepted before the feed was resumed, and cannot be found: the store and the histories of legs have
-	// neither an outcome nor a copy of them. They count as failed, with the kind [KindLost].
+	// Lost is how many items were accepted before the feed was resumed, and cannot be found: the store and the
+	// histories of legs have neither an outcome nor a copy of them. They count as failed, with the kind [KindLost].
 	Lost int64 `json:"lost,omitempty"`
-	// Gone are the workflow IDs of legs whose history the server had removed before the feed was resumed. Of the items that were put to
-	// them last, Lost counts those that the feed's job knew of. At most [limits.MaxGone].
+	// Gone are the workflow IDs of legs whose history the server had removed before the feed was resumed. Of the items
+	// that were put to them last, Lost counts those that the feed's job knew of. At most [limits.MaxGone].
 	Gone []string `json:"gone,omitempty"`
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times, which double. "5203
-// 10:3 12:9": the longest took 5,203 µs, 3 took 2¹⁰ µs to below 2¹¹, and 9 took 2¹² to below 2¹³. Empty: there were no calls. It is a text,
-// so that it takes a few bytes in a history and can be compared.
+// CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times,
+// which double. "5203 10:3 12:9": the longest took 5,203 µs, 3 took 2¹⁰ µs to below 2¹¹, and 9 took 2¹² to below 2¹³.
+// Empty: there were no calls. It is a text, so that it takes a few bytes in a history and can be compared.
 type CallTimes string
 
 // maxTimeClass is the last class: it begins at 12 days.
@@ -88,8 +88,8 @@ func (c CallTimes) Longest() time.Duration {
 	return time.Duration(c.timer().longest) * time.Microsecond
 }
 
-// Percentile returns about how long p percent of the calls, 1 to 100, took at most: it interpolates within a class. It is never more
-// than [CallTimes.Longest], and 0 if there was no call.
+// Percentile returns about how long p percent of the calls, 1 to 100, took at most: it interpolates within a class. It
+// is never more than [CallTimes.Longest], and 0 if there was no call.
 func (c CallTimes) Percentile(p int) time.Duration {
 	t := c.timer()
 	if p >= 100 {
@@ -115,7 +115,8 @@ func (c CallTimes) Percentile(p int) time.Duration {
 
 // Noticed is what reading a job's inputs has shown that is no error, and that a person should know.
 type Noticed struct {
-	// Blank is how many blank lines of jsonl and csv were read, which are no items. Those of batches that earlier runs have done do not count.
+	// Blank is how many blank lines of jsonl and csv were read, which are no items. Those of batches that earlier runs
+	// have done do not count.
 	Blank int64 `json:"blank,omitempty"`
 	// Notes are sentences about single inputs, at most 10 of them.
 	Notes []string `json:"notes,omitempty"`

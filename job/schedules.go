@@ -35,13 +35,14 @@ type ScheduleOptions struct {
 	//     second before them); a field is *, a value, a range 1-5, either with a step (*/15, 9-17/2), or a
 	//     list of these; months and days of the week may be names; the day of the week is 0 to 7;
 	//   - @hourly, @daily (@midnight), @weekly, @monthly, @yearly (@annually);
-	//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d; the times are whole seconds.
+	//   - @every 90m, or @every 6h/2h: two hours after every sixth. Units are s, m, h and d; the times are whole
+	//     seconds.
 	//
 	// TZ=Europe/Berlin before it sets the time zone, and # begins a comment. Unlike in some crons, a day
 	// must match both the day of the month and the day of the week.
 	Cron []string
-	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in
-	// spring has no tick. A time that it repeats in autumn has one, or two: Temporal decides, and at present it is one, the second, east of
+	// TimeZone is that of the expressions, such as Europe/Berlin. A time that a clock skips in spring has no tick. A
+	// time that it repeats in autumn has one, or two: Temporal decides, and at present it is one, the second, east of
 	// Greenwich, and two west of it. Expressions for each hour of each day tick evenly all the time. Default: UTC.
 	TimeZone string
 	// Overlap says what happens at a tick while the last run is still running. Default: OverlapSkip.
@@ -50,8 +51,8 @@ type ScheduleOptions struct {
 	// Such ticks overlap like others, so with OverlapSkip one run replaces all of them. Default: the
 	// server's, a year.
 	CatchUp time.Duration
-	// Replace replaces an existing schedule of the name, at once, without a moment in which there is none. The runs that it has started
-	// continue.
+	// Replace replaces an existing schedule of the name, at once, without a moment in which there is none. The runs
+	// that it has started continue.
 	Replace bool
 	// TaskTimeout is the workflow task timeout; default [DefaultTaskTimeout].
 	TaskTimeout time.Duration

@@ -29,17 +29,18 @@ type Files struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
-	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends, or `\t`.
-	// Default: a comma, and a tab in TSV.
+	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends,
+	// or `\t`. Default: a comma, and a tab in TSV.
 	Delimiter string `json:"delimiter,omitempty"`
-	// Quote says whether fields of inputs that are CSV may be quoted: `"` as in RFC 4180, "none" not at all: each line is a record then.
-	// Default: `"`, and "none" in TSV.
+	// Quote says whether fields of inputs that are CSV may be quoted: `"` as in RFC 4180, "none" not at all: each line
+	// is a record then. Default: `"`, and "none" in TSV.
 	Quote string `json:"quote,omitempty"`
 	// MaxInput is how many bytes an input that is copied into the store (compressed files, the standard input)
 	// may have uncompressed: 1 … 1 EiB, default 1 TiB. A longer one fails the job.
 	MaxInput int64 `json:"max_input,omitempty"`
 	// Flush is how long the first items that come on the standard input wait for more before they are run: 10 ms … 1 h,
-	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about that long.
+	// default 1 s. Without an Output, the results are printed while more items come, and batches are cut to take about
+	// that long.
 	Flush time.Duration `json:"flush,omitempty"`
 }
 

@@ -53,8 +53,8 @@ type Spec struct {
 	Files *Files `json:"files,omitempty"`
 	Feed  *Feed  `json:"feed,omitempty"`
 	Loop  *Loop  `json:"loop,omitempty"`
-	// Format names what the items are written in, as --format of the command line does: "jsonl" or "csv", say. A feed takes "jsonl"
-	// (default) or "text". Default "auto": each input's extension decides, for JSON also its beginning.
+	// Format names what the items are written in, as --format of the command line does: "jsonl" or "csv", say. A feed
+	// takes "jsonl" (default) or "text". Default "auto": each input's extension decides, for JSON also its beginning.
 	Format string `json:"format,omitempty"`
 	// MaxItem is the length of the longest item in bytes: 1 … 1 GiB, default 16 MiB. A longer one is
 	// a failed item.
@@ -63,22 +63,23 @@ type Spec struct {
 	// Output is the file that gets the results. If it ends in '/', it is the directory or bucket
 	// prefix that keeps them as parts. Empty: the parts stay in the store. No output may be an input.
 	Output string `json:"output,omitempty"`
-	// Split names a field of the results, JSON objects: "kind" or ".kind". Its value decides which file gets a result; there are
-	// at most [limits.MaxSplitFiles]. Output names the files with {} for the value ("out/{}.jsonl", which is also what "out/" means). The
-	// parts are kept in the store, too. Only for jobs of files.
+	// Split names a field of the results, JSON objects: "kind" or ".kind". Its value decides which file gets a result;
+	// there are at most [limits.MaxSplitFiles]. Output names the files with {} for the value ("out/{}.jsonl", which is
+	// also what "out/" means). The parts are kept in the store, too. Only for jobs of files.
 	Split string `json:"split,omitempty"`
-	// Flatten makes each result a list of results: the handler answers each item with a JSON list, every element becomes a line of
-	// the output, and an empty list gives no line. Any other answer is the item's error. In a pipeline the results of the last
-	// stage are lists. Only for jobs of files.
+	// Flatten makes each result a list of results: the handler answers each item with a JSON list, every element
+	// becomes a line of the output, and an empty list gives no line. Any other answer is the item's error. In a
+	// pipeline the results of the last stage are lists. Only for jobs of files.
 	Flatten bool `json:"flatten,omitempty"`
-	// Dropped is the file that gets the items for which the handler gave no result, each as the line that a filter is given;
-	// by default none. Only for jobs of files.
+	// Dropped is the file that gets the items for which the handler gave no result, each as the line that a filter is
+	// given; by default none. Only for jobs of files.
 	Dropped string `json:"dropped,omitempty"`
-	// Columns are the columns of an output that is a table, by its extension .csv, .tsv or .tab: keys of the results, which are
-	// JSON objects, in this order; at most 10,000. Default: all keys, in the order in which they first appear.
+	// Columns are the columns of an output that is a table, by its extension .csv, .tsv or .tab: keys of the results,
+	// which are JSON objects, in this order; at most 10,000. Default: all keys, in the order in which they first
+	// appear.
 	Columns []string `json:"columns,omitempty"`
-	// Errors is the file that gets the error records; by default the output's name with
-	// ".errors.jsonl" added ("errors.jsonl" inside an output that ends in '/', and an output that is split has "_errors" for {}).
+	// Errors is the file that gets the error records; by default the output's name with ".errors.jsonl" added
+	// ("errors.jsonl" inside an output that ends in '/', and an output that is split has "_errors" for {}).
 	Errors string `json:"errors,omitempty"`
 	// Report is the file that gets the final report as JSON; by default none.
 	Report string `json:"report,omitempty"`
@@ -91,7 +92,8 @@ type Spec struct {
 	// 100,000 items and 64 MiB.
 	BatchItems int64 `json:"batch_items,omitempty"`
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
-	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots busy, at least 64.
+	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots
+	// busy, at least 64.
 	Window int `json:"window,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
@@ -183,7 +185,8 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
-// Streams reports whether the job's results are printed while its input still comes: it reads the standard input, and has no output.
+// Streams reports whether the job's results are printed while its input still comes: it reads the standard input, and
+// has no output.
 func (s Spec) Streams() bool { return s.Output == "" && slices.Contains(s.Inputs(), StandardInput) }
 
 func setDefault[T comparable](field *T, value T) {
@@ -258,8 +261,8 @@ func (s Spec) checkLocations() error {
 	return errors.Join(errs...)
 }
 
-// sameLocation returns the same text for two ways to write a location, as far as that shows without
-// looking at the file system: Plan does that. The query of a bucket URL does not count: another one often leads to the same object.
+// sameLocation returns the same text for two ways to write a location, as far as that shows without looking at the file
+// system: Plan does that. The query of a bucket URL does not count: another one often leads to the same object.
 func sameLocation(where string) string {
 	if rest, ok := strings.CutPrefix(where, "file://"); ok {
 		where = strings.TrimPrefix(rest, "localhost")

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage does not
-// reach the later ones; its error record has the stage's name, and the item as the job got it.
+// Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage
+// does not reach the later ones; its error record has the stage's name, and the item as the job got it.
 //
 // A stage is one of four: a Pool, an Ensemble, a Switch, or Stages in their order. They may be nested, up to five deep.
 type Stage struct {
@@ -22,24 +22,25 @@ type Stage struct {
 
 	// Pool names the workers that run it.
 	Pool string `json:"pool,omitempty"`
-	// BatchItems is how many items a batch has here at most: 1 … 10,000,000. Batches that come from the stage before are split, in up to 17
-	// pieces, and never merged; those of the first stage have the job's BatchItems. Default: they stay as they are.
+	// BatchItems is how many items a batch has here at most: 1 … 10,000,000. Batches that come from the stage before
+	// are split, in up to 17 pieces, and never merged; those of the first stage have the job's BatchItems. Default:
+	// they stay as they are.
 	BatchItems int64 `json:"batch_items,omitempty"`
-	// Window is how many batches may be in flight at once in a stage that a pool runs, within that of the job: 1 … 10,000. The
-	// stages before wait for it. 0: no other limit than the job's.
+	// Window is how many batches may be in flight at once in a stage that a pool runs, within that of the job: 1 …
+	// 10,000. The stages before wait for it. 0: no other limit than the job's.
 	Window int `json:"window,omitempty"`
 
-	// Ensemble are the members, at least two, that each get every item. The result is the list of their results, in member
-	// order, with null for a member that has dropped the item; an item that all have dropped is dropped. An item that a member
-	// fails has failed, with the error of the first such member, unless KeepErrors is set.
+	// Ensemble are the members, at least two, that each get every item. The result is the list of their results, in
+	// member order, with null for a member that has dropped the item; an item that all have dropped is dropped. An item
+	// that a member fails has failed, with the error of the first such member, unless KeepErrors is set.
 	Ensemble []Stage `json:"ensemble,omitempty"`
-	// KeepErrors puts the errors of an ensemble's members in its list, as {"error":{"type":…,"message":…}}. An item that all
-	// members fail has failed with the type [ErrorEnsemble].
+	// KeepErrors puts the errors of an ensemble's members in its list, as {"error":{"type":…,"message":…}}. An item
+	// that all members fail has failed with the type [ErrorEnsemble].
 	KeepErrors bool `json:"keep_errors,omitempty"`
 
-	// Switch sends each item to one of Cases, by a field of it (".kind", ".place.country"; a text, number, true or false) or by the
-	// answer of a pool ("router"), which is a text. An item that matches no case goes to Default, or fails with the type
-	// [ErrorRoute] if there is no Default.
+	// Switch sends each item to one of Cases, by a field of it (".kind", ".place.country"; a text, number, true or
+	// false) or by the answer of a pool ("router"), which is a text. An item that matches no case goes to Default, or
+	// fails with the type [ErrorRoute] if there is no Default.
 	Switch  string `json:"switch,omitempty"`
 	Cases   []Case `json:"cases,omitempty"`
 	Default *Stage `json:"default,omitempty"`
@@ -95,8 +96,8 @@ type StagePool struct {
 	Window int // see [Stage]
 }
 
-// StagePools are the stages of a pipeline that pools run, in the order in which items reach them; none: the job has one handler.
-// A switch that a pool decides is one, too. The spec must have its defaults filled in.
+// StagePools are the stages of a pipeline that pools run, in the order in which items reach them; none: the job has one
+// handler. A switch that a pool decides is one, too. The spec must have its defaults filled in.
 func (s Spec) StagePools() []StagePool {
 	var all []StagePool
 	eachPool(s.Stages, "", func(name, pool string, stage *Stage) {

@@ -41,7 +41,8 @@ type ClientOptions struct {
 	// converter.
 	DataConverter converter.DataConverter
 	// Namespace is that of the Temporal client, which cannot be asked for it either. With it jobs get search attributes
-	// (StintPool, StintState, StintPercent, StintFailed), if the server has them or lets the client register them. Default: they get none.
+	// (StintPool, StintState, StintPercent, StintFailed), if the server has them or lets the client register them.
+	// Default: they get none.
 	Namespace string
 }
 
@@ -106,8 +107,8 @@ type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no job named %q", e.Name) }
 
-// Start starts a job. It returns once the server has recorded the start. The options may be nil. Errors: *ExistsError if
-// the name exists, and those of [job.Spec.Validate].
+// Start starts a job. It returns once the server has recorded the start. The options may be nil. Errors: *ExistsError
+// if the name exists, and those of [job.Spec.Validate].
 func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions) (*Run, error) {
 	o := orZero(options)
 	spec = spec.WithDefaults()
@@ -229,8 +230,8 @@ type Listed struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 	// Format is that of a feed's items: "jsonl" or "text".
 	Format string `json:"format,omitempty"`
-	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the items done have
-	// doubled, or a tenth has been added, and at its end if not every item is ok.
+	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the
+	// items done have doubled, or a tenth has been added, and at its end if not every item is ok.
 	Progress *job.Milestone `json:"progress,omitempty"`
 	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
 	// [Run.FailingTask]. Older servers do not report that.
@@ -277,7 +278,8 @@ func (r *Run) info(ctx context.Context) (*workflow.WorkflowExecutionInfo, error)
 	return info, nil
 }
 
-// Listed returns what the server knows of the job's latest run. It needs no worker. An unknown name is a *NotFoundError.
+// Listed returns what the server knows of the job's latest run. It needs no worker. An unknown name is a
+// *NotFoundError.
 func (r *Run) Listed(ctx context.Context) (Listed, error) {
 	info, err := r.info(ctx)
 	if err != nil {
@@ -286,9 +288,9 @@ func (r *Run) Listed(ctx context.Context) (Listed, error) {
 	return r.client.listed(info), nil
 }
 
-// Report returns the job's present state. For a running job, and for one that Temporal itself has
-// ended, a worker must answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error,
-// the last numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
+// Report returns the job's present state. For a running job, and for one that Temporal itself has ended, a worker must
+// answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error, the last
+// numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
 func (r *Run) Report(ctx context.Context) (job.Report, error) {
 	return r.reportWith(ctx, newJobProgress(r))
 }

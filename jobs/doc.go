@@ -4,6 +4,6 @@
 //	run, err := c.Start(ctx, job.Spec{Name: "nightly", Pool: "thumbnails", Input: []string{"in.jsonl"}, Output: "out.jsonl"}, nil)
 //	report, err := run.Wait(ctx)
 //
-// Errors that a caller may want to handle have exported types, such as [ExistsError]; use errors.As. Methods that need an
-// answer from the server wait for it until their context ends.
+// Errors that a caller may want to handle have exported types, such as [ExistsError]; use errors.As. Methods that need
+// an answer from the server wait for it until their context ends.
 package jobs

@@ -25,31 +25,32 @@ const (
 	MaxPutBytes = wire.MaxExchangeBytes
 	// MaxLinger bounds FeedOptions.Linger. Longer waits are the feed's: see job.Feed.
 	MaxLinger = 99 * time.Millisecond
-	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no deadline.
+	// DefaultFeedLimit is how long the methods of a [Feed] that ask the feed take at most, if their context has no
+	// deadline.
 	DefaultFeedLimit = 60 * time.Second
 )
 
 // FeedOptions may be left zero.
 type FeedOptions struct {
-	// Linger is how long a list of items waits in the client for others, so that they are sent together: 0 … [MaxLinger];
-	// values outside are set to the nearest bound. Default 0: lists are sent together only if they come while others are under
-	// way.
+	// Linger is how long a list of items waits in the client for others, so that they are sent together: 0 …
+	// [MaxLinger]; values outside are set to the nearest bound. Default 0: lists are sent together only if they come
+	// while others are under way.
 	Linger time.Duration
-	// Session is the one that items are for: once another is open they are refused ([CodeSession]). Default 0: items are for
-	// whichever session is open.
+	// Session is the one that items are for: once another is open they are refused ([CodeSession]). Default 0: items
+	// are for whichever session is open.
 	Session int64
-	// Store reads results that do not come with an answer, because a batch has more than 64 KiB of them, or because they were not
-	// asked for in time: package feedstore has one. It may be shared; the Feed does not close it. Default: none, and such an item
-	// has the error [CodeStored].
+	// Store reads results that do not come with an answer, because a batch has more than 64 KiB of them, or because
+	// they were not asked for in time: package feedstore has one. It may be shared; the Feed does not close it.
+	// Default: none, and such an item has the error [CodeStored].
 	Store FeedStore
 }
 
 // Feed is a client of a feed: a job whose items are put by clients (see [SourceFeed]). In is what is put, encoded by
-// encoding/json; Out is what a result is decoded into. Use json.RawMessage for either to have the JSON itself, and string
-// for In if the feed's format is text.
+// encoding/json; Out is what a result is decoded into. Use json.RawMessage for either to have the JSON itself, and
+// string for In if the feed's format is text.
 //
-// A Feed is safe for concurrent use, and made to be shared: what hundreds of goroutines put and call goes to the feed in a
-// few exchanges. It has no goroutine while nothing is under way. Release it after use.
+// A Feed is safe for concurrent use, and made to be shared: what hundreds of goroutines put and call goes to the feed
+// in a few exchanges. It has no goroutine while nothing is under way. Release it after use.
 //
 // Its methods return these errors, in addition to those that each names:
 //   - *[NotFoundError]: there is no job of the name; *[FailedError]: the feed has failed;
@@ -81,12 +82,12 @@ func newFeed[In, Out any](legs feedclient.Legs, name string, o FeedOptions) *Fee
 // Name returns the feed's name.
 func (f *Feed[In, Out]) Name() string { return f.name }
 
-// Release ends what is under way: methods that wait return the error [CodeReleased]. It returns when the Feed's goroutines have ended, and
-// can be repeated. The feed itself continues, and does what it has accepted.
+// Release ends what is under way: methods that wait return the error [CodeReleased]. It returns when the Feed's
+// goroutines have ended, and can be repeated. The feed itself continues, and does what it has accepted.
 func (f *Feed[In, Out]) Release() { f.client.Release() }
 
-// Put gives items to the feed: all of them are accepted, or none. It never waits for room. Accepted items are executed and
-// recorded once, whatever ends meanwhile; refused ones leave no trace. It returns within the context's deadline, or
+// Put gives items to the feed: all of them are accepted, or none. It never waits for room. Accepted items are executed
+// and recorded once, whatever ends meanwhile; refused ones leave no trace. It returns within the context's deadline, or
 // [DefaultFeedLimit].
 //
 // Errors: [CodeFull] if they do not fit at present; [CodeTooLarge] if they never will; [CodeInvalidItem] if one cannot
@@ -94,8 +95,8 @@ func (f *Feed[In, Out]) Release() { f.client.Release() }
 // accepted; [CodeTimeout] if they have not been sent within the deadline.
 func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
 
-// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The error [CodeFull] then
-// has the time waited.
+// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The error
+// [CodeFull] then has the time waited.
 func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
 	return f.put(ctx, limit, items)
 }
@@ -123,8 +124,8 @@ func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In
 	return f.typed(err, waited)
 }
 
-// Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item that has
-// been accepted keeps its place then, and its outcome is recorded.
+// Call puts an item and returns its result. It returns within the context's deadline, or [DefaultFeedLimit]; an item
+// that has been accepted keeps its place then, and its outcome is recorded.
 //
 // Errors: those of Put; [CodeTimeout]; [CodeItem] if the item has failed; [CodeDropped] if the handler gave no result;
 // [CodeDiscarded] if the session has ended; [CodeStored] if the result is in the feed's store, and cannot be read from
@@ -154,8 +155,8 @@ type FeedReset struct {
 	Discarded int64 // items that were waiting
 }
 
-// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this Feed
-// that wait for a result of an earlier session return [CodeDiscarded]; after Reset has returned, no such result is
+// Reset begins the next session: items that wait are discarded, those that run are finished and recorded. Calls of this
+// Feed that wait for a result of an earlier session return [CodeDiscarded]; after Reset has returned, no such result is
 // returned. The error [CodeUncertain] reports that it is not known whether the session has ended.
 func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
@@ -165,8 +166,8 @@ func (f *Feed[In, Out]) Reset(ctx context.Context) (FeedReset, error) {
 	return FeedReset(done), f.carriedOut(err, asked)
 }
 
-// Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by any
-// client, and does not wait for the feed's end (see [Run.Wait]).
+// Close closes the feed: it takes no more items, does those that it has accepted, and completes. It can be repeated, by
+// any client, and does not wait for the feed's end (see [Run.Wait]).
 func (f *Feed[In, Out]) Close(ctx context.Context) error {
 	ctx, cancel := limited(ctx, DefaultFeedLimit)
 	defer cancel()

@@ -42,8 +42,8 @@ type FeedError struct {
 	// unfinished ([CodeFull]).
 	Items int
 	Bytes int64
-	// MaxItems and MaxBytes: the capacity of the feed ([CodeFull], [CodeTooLarge]), or the bounds of one list if these are
-	// lower ([CodeTooLarge]).
+	// MaxItems and MaxBytes: the capacity of the feed ([CodeFull], [CodeTooLarge]), or the bounds of one list if these
+	// are lower ([CodeTooLarge]).
 	MaxItems int
 	MaxBytes int64
 

@@ -18,8 +18,8 @@ import (
 type FeedStore interface {
 	// Outcome returns the outcome of an item from its part. Errors: fs.ErrNotExist if the part has been removed.
 	Outcome(ctx context.Context, at wire.StoredPart, item int64) (wire.ItemResult, error)
-	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors: fs.ErrNotExist
-	// if a later report is needed.
+	// Find looks for the outcome of an item in the manifests that a report names; found: it is committed. Errors:
+	// fs.ErrNotExist if a later report is needed.
 	Find(ctx context.Context, report job.Report, item int64) (outcome wire.ItemResult, found bool, err error)
 	// Follow returns a reader of all results from a cursor on. It opens nothing yet.
 	Follow(from FeedCursor) FeedFollower
@@ -27,13 +27,15 @@ type FeedStore interface {
 
 // FeedFollower reads the results of a feed. One goroutine uses it.
 type FeedFollower interface {
-	// Next calls yield with each line of results that the report adds to earlier ones, and with the cursor after that line. If yield
-	// returns an error, Next returns it. The line is valid during the call of yield. After an error the follower must not be used.
+	// Next calls yield with each line of results that the report adds to earlier ones, and with the cursor after that
+	// line. If yield returns an error, Next returns it. The line is valid during the call of yield. After an error the
+	// follower must not be used.
 	Next(ctx context.Context, report job.Report, yield func(line []byte, next FeedCursor) error) error
 }
 
-// FeedCursor is a place in the results of a feed. The zero value is the beginning of the results of all sessions. A cursor stays valid as
-// long as the feed's manifests: across legs, restarts, the feed's end and its resumption. It is not valid for a new feed of the same name.
+// FeedCursor is a place in the results of a feed. The zero value is the beginning of the results of all sessions. A
+// cursor stays valid as long as the feed's manifests: across legs, restarts, the feed's end and its resumption. It is
+// not valid for a new feed of the same name.
 type FeedCursor struct {
 	// Session: only results of items of that session are read; 0: of all.
 	Session int64
@@ -71,12 +73,12 @@ type ResultsOptions struct {
 	Every time.Duration
 }
 
-// Results yields the results that a feed has recorded, in the order of its items, as they are committed, up to the first
-// item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a later reader
-// continues. It needs FeedOptions.Store, and a worker that answers for the job.
+// Results yields the results that a feed has recorded, in the order of its items, as they are committed, up to the
+// first item that is not done yet. Failed and dropped items have none. Each result comes with the cursor from which a
+// later reader continues. It needs FeedOptions.Store, and a worker that answers for the job.
 //
-// Errors, which end it: [CodeStored] if the store cannot be read; [CodeStopped] or *[FailedError] if the feed has ended so, after
-// all its results; those of a [Feed]; the context's. After [CodeDecode] it continues.
+// Errors, which end it: [CodeStored] if the store cannot be read; [CodeStopped] or *[FailedError] if the feed has ended
+// so, after all its results; those of a [Feed]; the context's. After [CodeDecode] it continues.
 func (f *Feed[In, Out]) Results(ctx context.Context, from FeedCursor, o ResultsOptions) iter.Seq2[RecordedResult[Out], error] {
 	return func(yield func(RecordedResult[Out], error) bool) {
 		err := f.follow(ctx, from, o, func(line []byte, next FeedCursor) bool {
@@ -143,12 +145,14 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 }
 
 const (
-	// A result that is stored and not committed yet is looked for every findEvery, and at most findTries reports in a row may fail.
+	// A result that is stored and not committed yet is looked for every findEvery, and at most findTries reports in a
+	// row may fail.
 	findEvery = 500 * time.Millisecond
 	findTries = 5
 )
 
-// fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the client.
+// fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the
+// client.
 func (f *Feed[In, Out]) fetch(ctx context.Context, o wire.ItemResult, start time.Time) (wire.ItemResult, error) {
 	if !o.Stored {
 		return o, nil

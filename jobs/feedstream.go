@@ -12,14 +12,15 @@ import (
 
 // StreamOptions may be left zero.
 type StreamOptions struct {
-	// Window is how many items may be taken from the input, and not yet be yielded: 1 or more. Default: the feed's capacity,
-	// for which the feed is asked.
+	// Window is how many items may be taken from the input, and not yet be yielded: 1 or more. Default: the feed's
+	// capacity, for which the feed is asked.
 	Window int
-	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the stream.
+	// InPlace: the error of an item is yielded at its place, and the stream continues. Otherwise the error ends the
+	// stream.
 	InPlace bool
 	// Limit is how long an item may take after it is taken from the input: above 0. If it takes longer, its error is
-	// [CodeTimeout]; [CodeFull] if there was no room for it; [CodeUnserved] if no worker serves the pool. A feed that is asked
-	// for its capacity has this time, too: [CodeSilent] then ends the stream. Default: no limit.
+	// [CodeTimeout]; [CodeFull] if there was no room for it; [CodeUnserved] if no worker serves the pool. A feed that
+	// is asked for its capacity has this time, too: [CodeSilent] then ends the stream. Default: no limit.
 	Limit time.Duration
 	// Items: each result includes its item.
 	Items bool
@@ -37,15 +38,17 @@ type Result[In, Out any] struct {
 	Took     time.Duration // how long its batch ran
 }
 
-// Stream puts the items of a sequence and yields their results, in the order of the items. It is lazy: an item is taken from
-// the sequence when there is a place for it in the window, and put when the feed has room, for which a stream waits without a
-// limit. Many streams and calls may use one Feed; none sees a result of another.
+// Stream puts the items of a sequence and yields their results, in the order of the items. It is lazy: an item is taken
+// from the sequence when there is a place for it in the window, and put when the feed has room, for which a stream
+// waits without a limit. Many streams and calls may use one Feed; none sees a result of another.
 //
-// The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends it at the next item;
-// items that have not been sent are not put any more, those that have been sent keep their places until they are done.
+// The sequence is run in a goroutine of its own. Leaving the stream early, or the end of the context, ends it at the
+// next item; items that have not been sent are not put any more, those that have been sent keep their places until they
+// are done.
 //
-// The second value is the error of an item: [CodeItem], [CodeDiscarded], [CodeStored], [CodeDecode], [CodeInvalidItem], [CodeTooLarge] or
-// [CodeTimeout] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends the stream.
+// The second value is the error of an item: [CodeItem], [CodeDiscarded], [CodeStored], [CodeDecode], [CodeInvalidItem],
+// [CodeTooLarge] or [CodeTimeout] (see StreamOptions.InPlace). Any other error, such as those that a [Feed] lists, ends
+// the stream.
 func (f *Feed[In, Out]) Stream(ctx context.Context, items iter.Seq[In], o StreamOptions) iter.Seq2[Result[In, Out], error] {
 	return func(yield func(Result[In, Out], error) bool) {
 		window := o.Window

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// notReady reports whether a query has failed because the workflow cannot answer: it never completed a workflow task, or its last
-// ones have failed. Whether it has ever run is in its history (givenInput.ran).
+// notReady reports whether a query has failed because the workflow cannot answer: it never completed a workflow task,
+// or its last ones have failed. Whether it has ever run is in its history (givenInput.ran).
 func notReady(err error) bool { return errors.As(err, new(*serviceerror.WorkflowNotReady)) }
 
 // givenInput is what a job's run, or a leg, was started with, as far as a resumed job must keep it.
@@ -36,7 +36,8 @@ type givenInput struct {
 	ran     bool      // it has completed a workflow task
 }
 
-// given reads the input of a workflow's latest run from the first event of its history, and whether that run has done anything.
+// given reads the input of a workflow's latest run from the first event of its history, and whether that run has done
+// anything.
 func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
 	var in givenInput
 	events := c.temporal.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -102,8 +103,8 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 	return a
 }
 
-// addLegs adds the legs of a feed that the run was to continue with: they run, and the manifests that were given to them are no
-// heads of the job's any more.
+// addLegs adds the legs of a feed that the run was to continue with: they run, and the manifests that were given to
+// them are no heads of the job's any more.
 func addLegs(a *wire.Answer, legs []wire.CarriedLeg) {
 	for _, leg := range legs {
 		id := wire.LegID(a.Job, leg.Number)
@@ -129,7 +130,8 @@ func (in *givenInput) feed(r *job.Report) *job.FeedReport {
 	return f
 }
 
-// slots are where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their next ticks.
+// slots are where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their next
+// ticks.
 func (in *givenInput) slots() []job.LoopSlot {
 	if in.State != nil && in.State.Work.Loop != nil {
 		return in.State.Work.Loop.Slots
@@ -156,8 +158,8 @@ func (c *Client) silenced(ctx context.Context, leg string) bool {
 	return notReady(err)
 }
 
-// recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no query: it never
-// ran, or its last workflow task has failed. cause is the error of asking.
+// recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no
+// query: it never ran, or its last workflow task has failed. cause is the error of asking.
 func (g *jobProgress) recall(ctx context.Context, cause error) error {
 	c := g.run.client
 	if g.job == nil {
@@ -207,13 +209,13 @@ func (g *jobProgress) recall(ctx context.Context, cause error) error {
 }
 
 // maxEarlier bounds how many runs a job has the store swept of that it takes the place of, and attempts at a redrive.
-// Of those before only runs without a manifest are
-// left there.
+// Of those before only runs without a manifest are left there.
 const maxEarlier = 100
 
-// EarlierRuns returns the runs that the next run of a stopped or failed job takes the place of: the one that report is of, and those before
-// it. They may have left copies of inputs and parts in the store, also if no manifest names the run. Once the next run has completed they are
-// removed, but for what its own manifests name. It is nil for feeds, loops and redrives.
+// EarlierRuns returns the runs that the next run of a stopped or failed job takes the place of: the one that report is
+// of, and those before it. They may have left copies of inputs and parts in the store, also if no manifest names the
+// run. Once the next run has completed they are removed, but for what its own manifests name. It is nil for feeds,
+// loops and redrives.
 func (c *Client) EarlierRuns(ctx context.Context, report job.Report) ([]string, error) {
 	in, err := c.inputOf(ctx, report.Job)
 	if err != nil {
@@ -340,8 +342,8 @@ func (r *remains) replace(old, added []string) {
 	r.heads = append(r.heads, added...)
 }
 
-// StuckError reports that a feed or loop that Temporal has ended cannot say what it had not committed, because its last workflow task
-// had failed. It cannot be resumed.
+// StuckError reports that a feed or loop that Temporal has ended cannot say what it had not committed, because its last
+// workflow task had failed. It cannot be resumed.
 type StuckError struct {
 	Name string
 	// Parts is where the results are that it had committed: a path or URL that ends in "/". They stay there if the job

@@ -16,8 +16,8 @@ type kind struct {
 	memo map[string]any
 	// answer adds to an answer what only such jobs say.
 	answer func(*givenInput, *wire.Answer)
-	// files: the histories of the job and of its legs show all that has to be kept. Those of feeds and loops do not: what a feed had
-	// accepted, and where the slots of a loop stood, only their workflows can say.
+	// files: the histories of the job and of its legs show all that has to be kept. Those of feeds and loops do not:
+	// what a feed had accepted, and where the slots of a loop stood, only their workflows can say.
 	files bool
 	// asks: what a leg has not committed is too much for a client: the next run asks the leg for it, piece by piece.
 	asks bool

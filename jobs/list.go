@@ -21,8 +21,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// ListFilter chooses jobs: those in one of the states and of one of the pools, their own or that of a stage. An empty list
-// chooses all.
+// ListFilter chooses jobs: those in one of the states and of one of the pools, their own or that of a stage. An empty
+// list chooses all.
 type ListFilter struct {
 	States []job.State
 	Pools  []string
@@ -42,8 +42,8 @@ const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" 
 const searchProblems = "TemporalReportedProblems"
 
 // TroubleQuery is the list filter that finds the jobs that were stopped, have failed, have failed items, or are stuck.
-// The server must have the search attributes of jobs (StintPool, StintState, StintPercent, StintFailed), and report problems, as Temporal does
-// from 1.30 on.
+// The server must have the search attributes of jobs (StintPool, StintState, StintPercent, StintFailed), and report
+// problems, as Temporal does from 1.30 on.
 const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR " + wire.SearchFailed + " > 0" +
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
@@ -117,8 +117,8 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 // searchLimit is how long it may take to find out whether the server has them.
 const searchLimit = 3 * time.Second
 
-// searching returns a function that reports whether the server has the search attributes of jobs. It asks the server once, and
-// registers them if they are missing: the next client can use them, a little later.
+// searching returns a function that reports whether the server has the search attributes of jobs. It asks the server
+// once, and registers them if they are missing: the next client can use them, a little later.
 func searching(c client.Client, namespace string) func(context.Context) bool {
 	if namespace == "" {
 		return func(context.Context) bool { return false }
@@ -172,8 +172,8 @@ type PoolWorker struct {
 	Seen   time.Time `json:"seen"` // when it last polled for a batch
 }
 
-// Workers returns the processes that have polled for a pool's batches within the last minutes, as the
-// server saw them, by name. A worker whose slots are all busy does not poll for batches. If nobody has polled for batches, Workers
+// Workers returns the processes that have polled for a pool's batches within the last minutes, as the server saw them,
+// by name. A worker whose slots are all busy does not poll for batches. If nobody has polled for batches, Workers
 // returns those that polled for the work outside the slots.
 func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error) {
 	pollers, err := c.pollers(ctx, pool)
@@ -208,7 +208,8 @@ func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerI
 	return nil, nil
 }
 
-// Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their last poll.
+// Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their
+// last poll.
 func (c *Client) Pools(ctx context.Context) ([]string, error) {
 	resp, err := c.temporal.DescribeTaskQueue(ctx, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {

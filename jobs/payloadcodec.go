@@ -28,10 +28,10 @@ const (
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Codec encrypts payloads with AES-256-GCM, so that neither a Temporal server nor who reads its database sees
-// them: arguments, results, memos, heartbeats and errors. An encrypted payload has the ID of its key in its metadata. Decoding
-// passes other payloads through, so that jobs which began without a codec continue. It is a [converter.PayloadCodec] and safe
-// for concurrent use. Make one with [ReadCodec].
+// Codec encrypts payloads with AES-256-GCM, so that neither a Temporal server nor who reads its database sees them:
+// arguments, results, memos, heartbeats and errors. An encrypted payload has the ID of its key in its metadata.
+// Decoding passes other payloads through, so that jobs which began without a codec continue. It is a
+// [converter.PayloadCodec] and safe for concurrent use. Make one with [ReadCodec].
 type Codec struct {
 	first string // the ID of the key that encrypts
 	keys  map[string]cipher.AEAD

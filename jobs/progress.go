@@ -17,7 +17,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// jobProgress is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One goroutine at a time uses it.
+// jobProgress is what several reports have shown of a job: a workflow that does not answer keeps its last numbers. One
+// goroutine at a time uses it.
 type jobProgress struct {
 	run        *Run
 	report     job.Report   // the last one
@@ -136,7 +137,8 @@ func eachOf(names []string, fn func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// readHeartbeats takes what the heartbeats of running batches say, of the job's workflow and of those that it has started.
+// readHeartbeats takes what the heartbeats of running batches say, of the job's workflow and of those that it has
+// started.
 func (g *jobProgress) readHeartbeats(ctx context.Context, desc *workflowservice.DescribeWorkflowExecutionResponse) {
 	var legs []string
 	for _, child := range desc.GetPendingChildren() {

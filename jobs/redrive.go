@@ -45,9 +45,10 @@ func (e *NothingFailedError) Error() string {
 	return fmt.Sprintf("job %s has no failed items: there is nothing to run again", e.Name)
 }
 
-// Redrive runs the failed items of a completed job again, as a new run of the job with the same spec,
-// and merges their results into its output, which does not change before that. It also continues a
-// redrive that was stopped or failed, as Resume does. It returns once the server has recorded the start. Errors: *NotFoundError, *RunningError, *NotCompletedError, *NothingFailedError.
+// Redrive runs the failed items of a completed job again, as a new run of the job with the same spec, and merges their
+// results into its output, which does not change before that. It also continues a redrive that was stopped or failed,
+// as Resume does. It returns once the server has recorded the start. Errors: *NotFoundError, *RunningError,
+// *NotCompletedError, *NothingFailedError.
 func (c *Client) Redrive(ctx context.Context, name string, o RedriveOptions) (*Run, error) {
 	report, err := c.endedReport(ctx, name)
 	if err != nil {

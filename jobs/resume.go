@@ -36,12 +36,11 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("job %s is running", e.Name)
 }
 
-// Resume continues a job that was stopped, has failed, or was ended by Temporal itself (terminated,
-// cancelled, timed out). Items with an outcome in its manifests are not run again, all others are; after a failure because
-// nothing worked this holds for earlier runs only (see [Client.ResumePoint]). The
-// new run begins without the stop, the first error and the failures counted so far; its spec is the
-// job's own, with the settings that were in force. Errors: *RunningError if the job still runs,
-// *EndedError if it has completed, *NotFoundError.
+// Resume continues a job that was stopped, has failed, or was ended by Temporal itself (terminated, cancelled, timed
+// out). Items with an outcome in its manifests are not run again, all others are; after a failure because nothing
+// worked this holds for earlier runs only (see [Client.ResumePoint]). The new run begins without the stop, the first
+// error and the failures counted so far; its spec is the job's own, with the settings that were in force. Errors:
+// *RunningError if the job still runs, *EndedError if it has completed, *NotFoundError.
 //
 // For a job that Temporal has ended, a worker must answer queries for what the job had recorded.
 func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run, error) {
@@ -111,8 +110,8 @@ func closedByTemporal(r job.Report) bool { return r.Error != nil && r.Error.Type
 
 // ResumePoint returns the heads of the manifests that the next run of a stopped or failed job continues from, the job
 // that report is of: what they account for is not run again. They are the report's Manifests, unless the job has failed
-// because nothing worked ([ErrorHopeless]). What failed then was the handler, not the items, so all items of that run are
-// run again. Nil: the job starts from its first item.
+// because nothing worked ([ErrorHopeless]). What failed then was the handler, not the items, so all items of that run
+// are run again. Nil: the job starts from its first item.
 func (c *Client) ResumePoint(ctx context.Context, report job.Report) ([]string, error) {
 	if !hopeless(report) {
 		return report.Manifests, nil
@@ -147,8 +146,8 @@ func (c *Client) startNext(ctx context.Context, spec job.Spec, o StartOptions) (
 	return run, err
 }
 
-// endLegs ends the legs of a job that Temporal has ended. Those of a feed notice that by themselves, if a worker is there, but what
-// they have to give must not change any more.
+// endLegs ends the legs of a job that Temporal has ended. Those of a feed notice that by themselves, if a worker is
+// there, but what they have to give must not change any more.
 func (c *Client) endLegs(ctx context.Context, legs []string) error {
 	for _, id := range legs {
 		err := c.temporal.TerminateWorkflow(ctx, id, "", "its job has ended")
@@ -250,8 +249,8 @@ func fitting(all []json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// fromNowhere asks a leg of a feed for nothing: its answer would be too large for a client, so the job asks for it. Other legs
-// and jobs ignore it, and answer as a whole.
+// fromNowhere asks a leg of a feed for nothing: its answer would be too large for a client, so the job asks for it.
+// Other legs and jobs ignore it, and answer as a whole.
 const fromNowhere = -1
 
 // legOf names a leg of a feed that has ended, for the job to ask it.
@@ -285,7 +284,8 @@ func (c *Client) endedReport(ctx context.Context, name string) (job.Report, erro
 // stateLimit bounds how long a job is asked for its state: without an answer, the server's list counts.
 const stateLimit = 2 * time.Second
 
-// stateOf returns the state of a job that has not ended. The list shows a moment late that a job is stopping, so the job is asked.
+// stateOf returns the state of a job that has not ended. The list shows a moment late that a job is stopping, so the
+// job is asked.
 func (c *Client) stateOf(ctx context.Context, l Listed) job.State {
 	if l.State != job.Running {
 		return l.State
@@ -328,8 +328,8 @@ func (c *Client) inputOf(ctx context.Context, name string) (wire.StartInput, err
 	return in, nil
 }
 
-// settle completes an input that was read from a history: another version of the program may have started the job, so its spec gets the
-// defaults of what it lacks; and that of a scheduled job is the same at every tick.
+// settle completes an input that was read from a history: another version of the program may have started the job, so
+// its spec gets the defaults of what it lacks; and that of a scheduled job is the same at every tick.
 func settle(in *wire.StartInput, name string) {
 	if in.Scheduled {
 		in.Spec, in.Scheduled = in.Spec.Ticked(name), false

@@ -107,8 +107,8 @@ func (r *Run) runningBatch(a *workflow.PendingActivityInfo) RunningBatch {
 	return b
 }
 
-// heldUp finds the outage that has the server repeat an activity outside the slots, of the job or of a leg: no workflow sees
-// it. It returns nil if there is no outage, or if that is not known.
+// heldUp finds the outage that has the server repeat an activity outside the slots, of the job or of a leg: no workflow
+// sees it. It returns nil if there is no outage, or if that is not known.
 func (r *Run) heldUp(ctx context.Context, legs []string) *job.Outage {
 	var found *job.Outage
 	for _, id := range append([]string{r.name}, legs...) {
@@ -131,7 +131,8 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *job.Outage {
 	return found
 }
 
-// addTicks adds what running slots have done, from their heartbeats. The server keeps the last heartbeat of a leg that Temporal has ended.
+// addTicks adds what running slots have done, from their heartbeats. The server keeps the last heartbeat of a leg that
+// Temporal has ended.
 func (r *Run) addTicks(ctx context.Context, report *job.Report) {
 	known := slices.Clone(report.Loop.At)
 	now := time.Now()

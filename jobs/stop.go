@@ -15,9 +15,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// StopAll requests a coordinated stop of every running job of a pool, the job's or that of a stage, or of all pools if the name
-// is
-// empty. It waits for none of them, and returns the jobs that it has reached. No job at all is not an
+// StopAll requests a coordinated stop of every running job of a pool, the job's or that of a stage, or of all pools if
+// the name is empty. It waits for none of them, and returns the jobs that it has reached. No job at all is not an
 // error.
 func (c *Client) StopAll(ctx context.Context, pool string, stop job.Stop) ([]*Run, error) {
 	if err := stop.Validate(); err != nil {
@@ -86,8 +85,9 @@ func (r *Run) Stop(ctx context.Context, stop job.Stop) error {
 	return nil
 }
 
-// barFeed has a feed take no more items from now on, whatever becomes of its workers: it tells the leg that takes items and the one after it
-// itself, because the job does so only when a worker comes to it. It does nothing if the job is no feed.
+// barFeed has a feed take no more items from now on, whatever becomes of its workers: it tells the leg that takes items
+// and the one after it itself, because the job does so only when a worker comes to it. It does nothing if the job is no
+// feed.
 func (r *Run) barFeed(ctx context.Context) error {
 	for told := -1; ; {
 		info, err := r.info(ctx)
@@ -114,9 +114,9 @@ func (r *Run) barFeed(ctx context.Context) error {
 	}
 }
 
-// Terminate ends a job at once, by the server: no worker is needed, and none is waited for. Calls that run are cut off once their
-// workers notice; hooks are not run. The job has failed then, with [ErrorGone], and can be resumed: a worker reads
-// what it had recorded. The reason, which may be empty, is for people. Errors: *EndedError, *NotFoundError.
+// Terminate ends a job at once, by the server: no worker is needed, and none is waited for. Calls that run are cut off
+// once their workers notice; hooks are not run. The job has failed then, with [ErrorGone], and can be resumed: a worker
+// reads what it had recorded. The reason, which may be empty, is for people. Errors: *EndedError, *NotFoundError.
 //
 // It is for jobs whose workers are gone for good: others end in order with [Run.Stop].
 func (r *Run) Terminate(ctx context.Context, reason string) error {

@@ -66,8 +66,9 @@ func reportOfError(name string, err error) (job.Report, error) {
 // followLimit is how long a report may take while a job is followed.
 const followLimit = 3 * time.Second
 
-// Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has ended. progress
-// is never called twice at a time. While the job does not answer, progress gets the last known numbers, and their time: see [job.Report].AsOf.
+// Follow is [Run.Wait], and calls progress with a report every interval, which must be above 0, until the job has
+// ended. progress is never called twice at a time. While the job does not answer, progress gets the last known numbers,
+// and their time: see [job.Report].AsOf.
 func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(job.Report)) (job.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,8 +81,8 @@ func (r *Run) Follow(ctx context.Context, interval time.Duration, progress func(
 	return report, err
 }
 
-// reportEvery asks the job at every tick, unless it has not answered yet, and calls progress once a tick: when the answer has come, or
-// with what is known at the next tick.
+// reportEvery asks the job at every tick, unless it has not answered yet, and calls progress once a tick: when the
+// answer has come, or with what is known at the next tick.
 func (r *Run) reportEvery(ctx context.Context, interval time.Duration, progress func(job.Report)) error {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -136,8 +137,9 @@ func Unanswered(err error) bool {
 		errors.As(err, new(*serviceerror.FailedPrecondition)) // no worker has polled lately
 }
 
-// UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too busy or gone; the
-// job's workflow task fails (see FailingTask); or the server does not answer. Err is the client's error.
+// UnansweredError reports that nobody has answered a question to a job in time: workers coordinate no jobs, are too
+// busy or gone; the job's workflow task fails (see FailingTask); or the server does not answer. Err is the client's
+// error.
 type UnansweredError struct {
 	Name string // of the job
 	Err  error
@@ -159,8 +161,9 @@ func (r *Run) asked(question string, err error) error {
 	return fmt.Errorf("asking %s: %w", question, err)
 }
 
-// FailingTask is a workflow task of a job that fails each time a worker takes it, so that the job cannot go on, answer or stop. The usual reason is a
-// worker of another version of stint. The server tries it again until it succeeds; nothing is lost.
+// FailingTask is a workflow task of a job that fails each time a worker takes it, so that the job cannot go on, answer
+// or stop. The usual reason is a worker of another version of stint. The server tries it again until it succeeds;
+// nothing is lost.
 type FailingTask struct {
 	Workflow string    // ID of the job or of its leg
 	Attempts int32     // so far
@@ -187,8 +190,9 @@ const (
 	failingEvents = 20 // latest events of a history that are looked at
 )
 
-// FailingTask finds out whether a workflow task of the job, or of one of its legs, fails again and again. It returns nil if none does. It asks
-// the server only, so that it works when the job does not answer. The reason is known if the client was made with ClientOptions.Namespace.
+// FailingTask finds out whether a workflow task of the job, or of one of its legs, fails again and again. It returns
+// nil if none does. It asks the server only, so that it works when the job does not answer. The reason is known if the
+// client was made with ClientOptions.Namespace.
 func (r *Run) FailingTask(ctx context.Context) (*FailingTask, error) {
 	legs, found, err := r.failingTask(ctx, r.name)
 	if found != nil || err != nil {
@@ -228,8 +232,8 @@ func (r *Run) failingTask(ctx context.Context, id string) (children []string, fo
 	return children, found, nil
 }
 
-// lastTaskEvent returns the latest event that says how a workflow task has ended; nil if there is none among the latest events. The server writes one
-// for the first failure only.
+// lastTaskEvent returns the latest event that says how a workflow task has ended; nil if there is none among the latest
+// events. The server writes one for the first failure only.
 func (r *Run) lastTaskEvent(ctx context.Context, of *common.WorkflowExecution) (*history.HistoryEvent, error) {
 	latest, err := r.client.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace: r.client.namespace, Execution: of, MaximumPageSize: failingEvents,

@@ -15,10 +15,10 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// Resume continues a job of Options.State that was interrupted, stopped or has failed, by its name: with the job's own spec,
-// and with h as its handler. It is [Run] without a spec, but never starts a job afresh. Errors: *jobs.EndedError if the job has
-// completed, *jobs.NotFoundError if it does not exist. Options.State is required, and Options.Results if the
-// job has no output of its own. settings replace those that were in force, if they are set.
+// Resume continues a job of Options.State that was interrupted, stopped or has failed, by its name: with the job's own
+// spec, and with h as its handler. It is [Run] without a spec, but never starts a job afresh. Errors: *jobs.EndedError
+// if the job has completed, *jobs.NotFoundError if it does not exist. Options.State is required, and Options.Results if
+// the job has no output of its own. settings replace those that were in force, if they are set.
 func Resume(ctx context.Context, name string, h worker.Handler, settings job.Settings, o Options) (job.Report, error) {
 	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 		return r.resume(ctx, client, settings)
@@ -26,8 +26,8 @@ func Resume(ctx context.Context, name string, h worker.Handler, settings job.Set
 }
 
 // Redrive runs the failed items of a completed job of Options.State again, with h as their handler, and merges their
-// results into the job's output. It also continues a redrive that was interrupted. See [jobs.Client.Redrive] for its errors,
-// and [Resume] for the options.
+// results into the job's output. It also continues a redrive that was interrupted. See [jobs.Client.Redrive] for its
+// errors, and [Resume] for the options.
 func Redrive(ctx context.Context, name string, h worker.Handler, redrive jobs.RedriveOptions, o Options) (job.Report, error) {
 	return again(ctx, name, h, o, func(r *run, ctx context.Context, client *jobs.Client) (*jobs.Run, error) {
 		return r.redrive(ctx, client, redrive)

@@ -40,7 +40,8 @@ type run struct {
 	named string
 	// tookOver is whether the job of this name was running when this process took the state over.
 	tookOver bool
-	// replaces is the run that takes the place of all others in the job's own store; empty: it continues one, or has not begun.
+	// replaces is the run that takes the place of all others in the job's own store; empty: it continues one, or has
+	// not begun.
 	replaces string
 	// stdin is the standard input, for the run that is chosen; nil if there is none.
 	stdin *inputs.Reserved
@@ -217,7 +218,8 @@ func (r *run) follow(ctx context.Context, running *jobs.Run) (job.Report, error)
 	return running.Follow(ctx, r.o.ProgressInterval, r.o.Progress)
 }
 
-// startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the error, which stops the job, or nil.
+// startPrinting prints results while the job runs, until ctx ends, if its input still comes. The channel gets the
+// error, which stops the job, or nil.
 func (r *run) startPrinting(ctx context.Context, running *jobs.Run) <-chan error {
 	return trap.Go("printing results", func() error {
 		if !r.spec.Streams() {

@@ -32,12 +32,12 @@ type Options struct {
 	// "-", and so on. What the Spec names is always allowed: its inputs for reading, the directories of
 	// its output, errors and report, and State, for reading and writing. Allow adds to that.
 	Worker worker.Options
-	// Pools are the workers of a pipeline (Spec.Stages), by the names of its pools: exactly those that its stages and hooks name.
-	// On the server the names of the pools begin with the job's: "JOB--POOL". Default: none.
+	// Pools are the workers of a pipeline (Spec.Stages), by the names of its pools: exactly those that its stages and
+	// hooks name. On the server the names of the pools begin with the job's: "JOB--POOL". Default: none.
 	Pools map[string]Pool
-	// Results gets the results, one line an item in the order of the items, once the job has
-	// completed, or while it runs if it reads the standard input (see job.Spec.Streams). It is used if Spec.Output is empty,
-	// and required then.
+	// Results gets the results, one line an item in the order of the items, once the job has completed, or while it
+	// runs if it reads the standard input (see job.Spec.Streams). It is used if Spec.Output is empty, and required
+	// then.
 	Results io.Writer
 	// Progress is called about every ProgressInterval with the job's report. Default: none.
 	Progress func(job.Report)
@@ -68,7 +68,8 @@ type Addresses struct {
 	Temporal string // HOST:PORT of the server
 	UI       string // URL of the web UI; empty if there is none
 
-	// Metrics are HOST:PORT of the workers' metrics: one, or for a pipeline one for each pool; none without worker.Options.Metrics.
+	// Metrics are HOST:PORT of the workers' metrics: one, or for a pipeline one for each pool; none without
+	// worker.Options.Metrics.
 	Metrics []string
 }
 
@@ -95,13 +96,13 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	return &run{o: o, ctx: ctx, state: o.State}, nil
 }
 
-// Run runs a job to its end and returns its final report. It starts a Temporal server and a worker
-// with the handler in this process, and ends both before it returns. A pipeline has a worker for each of [Options].Pools; h is the handler of
-// pools without their own, and may be the zero Handler if all have one.
+// Run runs a job to its end and returns its final report. It starts a Temporal server and a worker with the handler in
+// this process, and ends both before it returns. A pipeline has a worker for each of [Options].Pools; h is the handler
+// of pools without their own, and may be the zero Handler if all have one.
 //
-// The spec needs Input, and Output unless Options.Results is set. Relative paths
-// start from the working directory. Defaults: Pool is the name, Expiry is [DefaultExpiry], Store lies
-// below Options.State; Name can be left out only without Options.State.
+// The spec needs Input, and Output unless Options.Results is set. Relative paths start from the working directory.
+// Defaults: Pool is the name, Expiry is [DefaultExpiry], Store lies below Options.State; Name can be left out only
+// without Options.State.
 //
 // With Options.State, Run continues an earlier job of the name that was interrupted, stopped or
 // has failed, and waits for one that is stopping. One that had completed before is run afresh.
@@ -109,8 +110,8 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 // If ctx ends, the job is stopped: running calls have Spec.Grace to end (120 s by default), then they
 // are cut off, and Run returns the report of the stopped job and an error that wraps ctx's cause.
 //
-// A job that fails gives its report and a *jobs.FailedError. A job that its handler or another process stops gives a report with
-// the state stopped, and no error. Failed items are not an error either: the report counts them.
+// A job that fails gives its report and a *jobs.FailedError. A job that its handler or another process stops gives a
+// report with the state stopped, and no error. Failed items are not an error either: the report counts them.
 func Run(ctx context.Context, spec job.Spec, h worker.Handler, o Options) (_ job.Report, err error) {
 	r, err := newRun(ctx, o)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 type Pool struct {
 	// Handler runs the items. Default: the one that is given to [Run].
 	Handler worker.Handler
-	// Options are those of the pool's worker. Fields that are zero are as in Options.Worker; so each pool has as many slots as there
-	// are CPUs unless one of them sets Slots. Stdin is always that of Options.Worker, and what jobs may read and write is the
-	// same for all pools. A worker with Metrics has an endpoint of its own.
+	// Options are those of the pool's worker. Fields that are zero are as in Options.Worker; so each pool has as many
+	// slots as there are CPUs unless one of them sets Slots. Stdin is always that of Options.Worker, and what jobs may
+	// read and write is the same for all pools. A worker with Metrics has an endpoint of its own.
 	Options worker.Options
 }
 
@@ -35,7 +35,8 @@ type poolWorker struct {
 	options worker.Options
 }
 
-// poolWorkers are the workers that the job needs: one for each pool. The first one is that of the job's own pool, and coordinates.
+// poolWorkers are the workers that the job needs: one for each pool. The first one is that of the job's own pool, and
+// coordinates.
 func (r *run) poolWorkers(h worker.Handler) ([]poolWorker, error) {
 	if err := r.checkPools(h); err != nil {
 		return nil, err
@@ -65,8 +66,8 @@ func (r *run) poolWorkers(h worker.Handler) ([]poolWorker, error) {
 	return all, nil
 }
 
-// complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the standard
-// input, and protects the files of all handlers.
+// complement adds what only the run knows to the options. The job's own pool plans, commits and finishes: it has the
+// standard input, and protects the files of all handlers.
 func (r *run) complement(members []poolWorker) {
 	allow, reads := r.ownRoots()
 	protect := []string{devserver.StateDir(r.state)}
@@ -142,8 +143,8 @@ func reachedPools(spec job.Spec) []string {
 	return pools
 }
 
-// usePrivatePools gives the pools of a pipeline names that no other job of the state has: batches of another job, which was interrupted,
-// must never reach this one's handlers. The names of stages stay as they are.
+// usePrivatePools gives the pools of a pipeline names that no other job of the state has: batches of another job, which
+// was interrupted, must never reach this one's handlers. The names of stages stay as they are.
 func usePrivatePools(spec job.Spec) job.Spec {
 	if len(spec.Stages) == 0 {
 		return spec

@@ -22,8 +22,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// printedKey is the object in a job's store that names the run whose results have been printed as a whole. A job without an output of
-// its own has not finished before that.
+// printedKey is the object in a job's store that names the run whose results have been printed as a whole. A job
+// without an output of its own has not finished before that.
 const printedKey = "PRINTED"
 
 // print prints the results of a completed job that have not been printed while it ran, and notes that they have been.
@@ -46,8 +46,8 @@ func (r *run) print(ctx context.Context, report job.Report) error {
 	return nil
 }
 
-// isUnprinted reports whether a job has completed and its results are kept, but have not been printed as a whole. There may be no
-// report of it.
+// isUnprinted reports whether a job has completed and its results are kept, but have not been printed as a whole. There
+// may be no report of it.
 func (r *run) isUnprinted(ctx context.Context, report *job.Report) (bool, error) {
 	if report == nil || report.State != job.Completed || r.spec.Output != "" {
 		return false, nil

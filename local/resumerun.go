@@ -34,7 +34,8 @@ const (
 	maxTakenOver = 1000
 )
 
-// takeOver frees every job of this state from the process that ran it before: this process holds the state's lock, so that process has ended.
+// takeOver frees every job of this state from the process that ran it before: this process holds the state's lock, so
+// that process has ended.
 func (r *run) takeOver(ctx context.Context, c sdkclient.Client, client *jobs.Client, namespace string) error {
 	listed, err := client.List(ctx, maxTakenOver, nil)
 	if err != nil {
@@ -117,8 +118,8 @@ func (r *run) startOrContinue(ctx context.Context, client *jobs.Client) (*jobs.R
 	return run, r.removeEarlier(run.ID())
 }
 
-// finished reports whether the job is one that this process has taken over, and that has completed before it was looked at: it is
-// the one to continue, and not run afresh.
+// finished reports whether the job is one that this process has taken over, and that has completed before it was looked
+// at: it is the one to continue, and not run afresh.
 func (r *run) finished(report *job.Report) bool { return r.tookOver && report.State == job.Completed }
 
 // giveStdin lets a run read the standard input. An earlier job may have been on the worker since it began.
@@ -128,9 +129,9 @@ func (r *run) giveStdin(run string) {
 	}
 }
 
-// removeEarlier removes what earlier jobs of this name have left in the state, which nobody else uses. The workers of this process may
-// still write parts of an earlier run, whose batches they took up before this one replaced it: what they write meanwhile is
-// removed when they have ended (removeLeft).
+// removeEarlier removes what earlier jobs of this name have left in the state, which nobody else uses. The workers of
+// this process may still write parts of an earlier run, whose batches they took up before this one replaced it: what
+// they write meanwhile is removed when they have ended (removeLeft).
 func (r *run) removeEarlier(current string) error {
 	r.replaces = current
 	err := r.removeOthers(current)
@@ -171,8 +172,8 @@ func (r *run) removeOthers(current string) error {
 	return nil
 }
 
-// earlier returns the report of the job of this name, nil if there is none that can continue: one that has not read its standard
-// input to the end cannot. It waits for one that is stopping, until the caller's context ends.
+// earlier returns the report of the job of this name, nil if there is none that can continue: one that has not read its
+// standard input to the end cannot. It waits for one that is stopping, until the caller's context ends.
 func (r *run) earlier(ctx context.Context, client *jobs.Client) (*job.Report, error) {
 	report, err := r.latest(ctx, client)
 	if err != nil || report == nil {
@@ -243,8 +244,8 @@ func (r *run) spoolComplete(ctx context.Context, report job.Report) (bool, error
 	return complete, err
 }
 
-// cleared reports whether somebody has removed what a job had done from its store: one of the manifests that it would continue
-// from, or what that needs.
+// cleared reports whether somebody has removed what a job had done from its store: one of the manifests that it would
+// continue from, or what that needs.
 func (r *run) cleared(ctx context.Context, heads []string) (cleared bool, err error) {
 	err = r.throughOutage(ctx, func() error {
 		cleared, err = r.lacks(ctx, heads)
@@ -274,7 +275,8 @@ func (r *run) lacks(ctx context.Context, heads []string) (bool, error) {
 	return false, nil
 }
 
-// explain says what to do about the error of asking a job that another version of stint has begun, and this one cannot read.
+// explain says what to do about the error of asking a job that another version of stint has begun, and this one cannot
+// read.
 func (r *run) explain(err error) error {
 	if _, failing := errors.AsType[*serviceerror.WorkflowNotReady](err); !failing {
 		return err
@@ -292,8 +294,8 @@ const (
 	maxOutageDelay = 10 * time.Second
 )
 
-// throughOutage calls look, which reads from a store or looks at inputs, until that is no longer kept from it by a fault
-// that may pass, or outageLimit is over. It returns the error of the last try.
+// throughOutage calls look, which reads from a store or looks at inputs, until that is no longer kept from it by a
+// fault that may pass, or outageLimit is over. It returns the error of the last try.
 func (r *run) throughOutage(ctx context.Context, look func() error) error {
 	began := time.Now()
 	ended := r.ctx.Done() // by the first request to end

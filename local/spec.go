@@ -144,8 +144,8 @@ func parentOf(location string) string {
 // unheeded are the fields of a spec that need not be the same: they are made up here, or say who runs the job.
 var unheeded = []string{"name", "pool", "store"}
 
-// bringUp gives a job that runs on the settings of this run's spec, and says what else has changed since the job was started, which
-// does not count for it. Of a job that has ended meanwhile nothing counts.
+// bringUp gives a job that runs on the settings of this run's spec, and says what else has changed since the job was
+// started, which does not count for it. Of a job that has ended meanwhile nothing counts.
 func (r *run) bringUp(ctx context.Context, client *jobs.Client, running *jobs.Run, report *job.Report) error {
 	began, err := client.Spec(ctx, r.spec.Name)
 	if err != nil {
@@ -168,8 +168,8 @@ func (r *run) bringUp(ctx context.Context, client *jobs.Client, running *jobs.Ru
 	return nil
 }
 
-// setTo gives a job, whose spec has the settings in force, those of now, by set, and returns its spec then. A job that has ended keeps
-// what it has.
+// setTo gives a job, whose spec has the settings in force, those of now, by set, and returns its spec then. A job that
+// has ended keeps what it has.
 func setTo(inForce, now job.Spec, set func(job.Settings) error) (job.Spec, error) {
 	changed := changedSettings(inForce.Settings(), now.Settings())
 	if changed.IsZero() {

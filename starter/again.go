@@ -18,8 +18,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// embedding are the flags with which `resume` and `redrive` continue a job of `stint run` in this process: those of a worker,
-// and the place of the state.
+// embedding are the flags with which `resume` and `redrive` continue a job of `stint run` in this process: those of a
+// worker, and the place of the state.
 type embedding struct {
 	worker workerOptions
 	state  string
@@ -124,8 +124,8 @@ func (r *running) again(command string) string {
 	return strings.Join(words, " ")
 }
 
-// hidden names the variables that the command line of again needs in its environment, because it has their names only: those that
-// were given with values, other than those of this environment.
+// hidden names the variables that the command line of again needs in its environment, because it has their names only:
+// those that were given with values, other than those of this environment.
 func (r *running) hidden() (names []string) {
 	for _, entry := range r.o.worker.flagged.Env {
 		name, value, ok := strings.Cut(entry, "=")

@@ -19,12 +19,14 @@ func standardInput() io.Reader {
 	return os.Stdin
 }
 
-// outputClosed reports whether nothing that is written to the standard output gets anywhere, but for a /dev/null that a shell has opened.
+// outputClosed reports whether nothing that is written to the standard output gets anywhere, but for a /dev/null that a
+// shell has opened.
 func outputClosed() bool { return isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) }
 
-// isClosed reports whether a standard file was closed when the program began, or is not open for what it is needed for. Go's
-// runtime has opened /dev/null in its place, for reading and writing, once for each. A program that starts this one may have done the same
-// to be rid of what goes there (DEVNULL of Python's subprocess), which cannot be told from it: only results must not go there.
+// isClosed reports whether a standard file was closed when the program began, or is not open for what it is needed for.
+// Go's runtime has opened /dev/null in its place, for reading and writing, once for each. A program that starts this
+// one may have done the same to be rid of what goes there (DEVNULL of Python's subprocess), which cannot be told from
+// it: only results must not go there.
 func isClosed(number, access int) bool {
 	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
 	if err != nil {
@@ -66,8 +68,8 @@ func isShared(number, flags int) bool {
 	return shared
 }
 
-// outliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word. Programs that it starts
-// are not affected.
+// outliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word.
+// Programs that it starts are not affected.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // isWritable reports whether files can be made in a directory.

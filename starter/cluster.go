@@ -78,8 +78,9 @@ func unansweredCode(ctx context.Context, err error) int {
 	return ExitFailed
 }
 
-// reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and the last
-// numbers that are known; it says so if a workflow task of the job fails. If there are workers, they are busy, and it asks again, for busyLimit.
+// reportOf asks a job for its report. If no worker answers it returns an *unansweredError, soon after pollLimit, and
+// the last numbers that are known; it says so if a workflow task of the job fails. If there are workers, they are busy,
+// and it asks again, for busyLimit.
 func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string) (job.Report, error) {
 	report, err := reportWithin(ctx, client, name, pollLimit)
 	if err == nil || ctx.Err() != nil {

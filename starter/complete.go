@@ -41,7 +41,8 @@ var settingNames = []string{"batch-items=", "max-failed=", "rate=", "window="}
 // settingValues are the values of settings that have a name.
 var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}
 
-// complete makes shells complete the arguments of a command and of those below it: jobs, pools, settings and values of flags.
+// complete makes shells complete the arguments of a command and of those below it: jobs, pools, settings and values of
+// flags.
 func (p *Program) complete(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		p.complete(sub)
@@ -90,7 +91,8 @@ func (p *Program) settings(cmd *cobra.Command, name, typed string) ([]string, co
 	return beginning(values, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// stageWindows are the settings that a job's stages have; none if the job is not a pipeline or the server does not answer.
+// stageWindows are the settings that a job's stages have; none if the job is not a pipeline or the server does not
+// answer.
 func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []string) {
 	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
 		spec, err := client.Spec(ctx, name)

@@ -153,7 +153,8 @@ func compressionFor(address string) sdkclient.GrpcCompression {
 	return nil
 }
 
-// dialError says why a server cannot be reached, in the words of the operating system. gRPC leaves only a text of the error.
+// dialError says why a server cannot be reached, in the words of the operating system. gRPC leaves only a text of the
+// error.
 func dialError(err error) error {
 	text := rootCause(err).Error()
 	if strings.Contains(text, context.DeadlineExceeded.Error()) {
@@ -185,7 +186,8 @@ func newLogger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// serverPatience is how long a command that stays, such as a worker, waits at its start for a server that does not answer.
+// serverPatience is how long a command that stays, such as a worker, waits at its start for a server that does not
+// answer.
 type serverPatience struct{ limit time.Duration }
 
 const (
@@ -202,7 +204,8 @@ func (w *serverPatience) addFlags(fs *pflag.FlagSet) {
 // errInterrupted says that a command was to end before it had begun its work.
 var errInterrupted = errors.New("interrupted")
 
-// dial is connection.dial, and tries again while the server does not answer. It returns errInterrupted at the first signal.
+// dial is connection.dial, and tries again while the server does not answer. It returns errInterrupted at the first
+// signal.
 func (w *serverPatience) dial(ctx context.Context, p *Program, c *connection, verbose bool) (sdkclient.Client, error) {
 	if w.limit < 0 {
 		return nil, usageError("--wait-for-server %v: use a duration from 0 on", w.limit)

@@ -193,7 +193,8 @@ func refuseZeros(fs *pflag.FlagSet, ranges []flagRange) error {
 	return nil
 }
 
-// refuseEmpty refuses flags that are given and empty, as by a variable of a script that is not set: they would count as not given.
+// refuseEmpty refuses flags that are given and empty, as by a variable of a script that is not set: they would count as
+// not given.
 func refuseEmpty(fs *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if flag := fs.Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {

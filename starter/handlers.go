@@ -91,10 +91,12 @@ func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
 	return worker.Handler{}, errors.New("no handler given: use " + strings.Join(handlerFlags(), " or "))
 }
 
-// placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items on its standard input.
+// placeholder is a word of a command that stands for the item with many programs, and not here: a filter gets its items
+// on its standard input.
 var placeholder = regexp.MustCompile(`^[^\s{}]*\{[.#/]{0,2}\}[^\s{}]*$`)
 
-// ownPlaceholders are programs for which braces are their own matter: they replace them, or they run code that may have them.
+// ownPlaceholders are programs for which braces are their own matter: they replace them, or they run code that may have
+// them.
 var ownPlaceholders = []string{
 	"xargs", "find", "fd", "parallel", "rush", "awk", "gawk", "mawk", "jq", "yq", "jaq", "gojq", "sed", "perl", "python", "ruby", "node", "deno", "bun",
 	"php", "lua", "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "mlr", "duckdb", "sqlite3", "Rscript", "julia", "tclsh", "expr", "grep", "egrep", "rg",

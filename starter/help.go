@@ -20,8 +20,8 @@ const (
 	textColumns = 100
 )
 
-// flagGroups are the groups of flags in the help of commands that have many, in their order. Of a command with more than
-// mostFlags, --help leaves the rare ones out.
+// flagGroups are the groups of flags in the help of commands that have many, in their order. Of a command with more
+// than mostFlags, --help leaves the rare ones out.
 var flagGroups = []struct {
 	title       string
 	flags, rare []string
@@ -198,7 +198,8 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return usageError("unknown command %q%s", group+name, didYouMean(group, parent.SuggestionsFor(name)))
 }
 
-// wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be meant.
+// wrongFlag makes a complaint about a flag a usage error. Of a flag that does not exist it names those that may be
+// meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if wanted := wantedValues[invalid.GetFlag().Value.Type()]; wanted != "" {

@@ -110,7 +110,8 @@ const (
 	idleEvery = 200 * time.Millisecond
 )
 
-// noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited too long.
+// noteIdle prints a note if the pool has fewer free slots than the loop asks for, once every slot runs or has waited
+// too long.
 func noteIdle(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) {
 	ctx, cancel := context.WithTimeout(ctx, idleLimit)
 	defer cancel()

@@ -25,8 +25,9 @@ type poolsFile struct {
 	node *yaml.Node // nil: it has no pools
 }
 
-// read returns the pools of the file. base are the worker's options from the command line, which hold for all pools unless their
-// keys override them. The pools of a pipeline in spec are exactly those that its stages and hooks name; a nil spec is not known.
+// read returns the pools of the file. base are the worker's options from the command line, which hold for all pools
+// unless their keys override them. The pools of a pipeline in spec are exactly those that its stages and hooks name; a
+// nil spec is not known.
 func (f *poolsFile) read(p *Program, base *workerOptions, spec *job.Spec) (map[string]local.Pool, error) {
 	if f.node.Kind != yaml.MappingNode {
 		return nil, f.usage(fmt.Errorf("line %d: %w", f.node.Line, errNoPools))
@@ -137,7 +138,8 @@ func readPool(p *Program, base worker.Options, node *yaml.Node) (local.Pool, err
 	return local.Pool{Handler: h, Options: o.options}, err
 }
 
-// localPools are the pools of a job file, for a command that runs its stages in this process; nil: the job has no stages.
+// localPools are the pools of a job file, for a command that runs its stages in this process; nil: the job has no
+// stages.
 func (o *jobOptions) localPools(p *Program, base *workerOptions, spec job.Spec) (map[string]local.Pool, error) {
 	switch {
 	case len(spec.Stages) == 0 && o.pools.node == nil:

@@ -64,7 +64,8 @@ type Program struct {
 	Terminal, TerminalOut bool
 	// Width returns the columns of that terminal; nil or 0: not known.
 	Width func() int
-	// OutliveReaders has a write to standard output fail once its reader has ended, which otherwise ends the process; nil: it does so already.
+	// OutliveReaders has a write to standard output fail once its reader has ended, which otherwise ends the process;
+	// nil: it does so already.
 	OutliveReaders func()
 	// Exit ends the process at once, on the second request to end.
 	Exit func(code int)
@@ -196,13 +197,13 @@ func (p *Program) defect(err error) {
 //
 //	func main() { starter.Main(worker.Each(Assess)) }
 //
-// Built as risk, it is `risk run in.csv -o out.jsonl` with everything embedded, `risk worker --pool
-// risk --allow ROOT` on every machine of a cluster, `risk start --pool risk …` there, and all other commands of
-// stint. They use the handler, and refuse --exec and --serve. With the zero Handler they are stint's own commands, and these flags give the handler.
+// Built as risk, it is `risk run in.csv -o out.jsonl` with everything embedded, `risk worker --pool risk --allow ROOT`
+// on every machine of a cluster, `risk start --pool risk …` there, and all other commands of stint. They use the
+// handler, and refuse --exec and --serve. With the zero Handler they are stint's own commands, and these flags give the
+// handler.
 //
-// At most one Options is used. Main calls [worker.ChildMain] with the handler first, as Options.Worker.Processes requires. It
-// never returns: it ends the process with one of the exit
-// codes.
+// At most one Options is used. Main calls [worker.ChildMain] with the handler first, as Options.Worker.Processes
+// requires. It never returns: it ends the process with one of the exit codes.
 func Main(h worker.Handler, options ...Options) {
 	worker.ChildMain(h)
 	collector.PaceServer()

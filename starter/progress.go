@@ -313,8 +313,8 @@ type tick struct {
 	Time time.Time `json:"time"`
 	// AgeSeconds is how old the numbers are; left out if all of the job's workflows have answered.
 	AgeSeconds float64 `json:"age_seconds,omitempty"`
-	// ItemsDone are items with an outcome. ItemsPerSecond is their number in a second, and BytesPerSecond that of their input, in the last
-	// seconds; both are 0 if nothing was done then.
+	// ItemsDone are items with an outcome. ItemsPerSecond is their number in a second, and BytesPerSecond that of their
+	// input, in the last seconds; both are 0 if nothing was done then.
 	ItemsDone      int64   `json:"items_done"`
 	ItemsPerSecond float64 `json:"items_per_second"`
 	BytesPerSecond float64 `json:"bytes_per_second"`

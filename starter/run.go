@@ -328,7 +328,8 @@ func (r *running) noteHidden() {
 	}
 }
 
-// checkPlaces refuses a job that would write into a working directory which cannot be written, because nothing names another place.
+// checkPlaces refuses a job that would write into a working directory which cannot be written, because nothing names
+// another place.
 func (o *runOptions) checkPlaces(fs *pflag.FlagSet, p *Program, spec job.Spec, writable func(dir string) bool) error {
 	if writable(p.Dir) {
 		return nil
@@ -348,7 +349,8 @@ func (o *runOptions) checkPlaces(fs *pflag.FlagSet, p *Program, spec job.Spec, w
 	return usageError("the working directory, %s, cannot be written: name another place with %s", p.Dir, strings.Join(flags, " and "))
 }
 
-// hasNoPlace reports whether an output, an absolute path, is a device, or something that a process has open: no file belongs beside it.
+// hasNoPlace reports whether an output, an absolute path, is a device, or something that a process has open: no file
+// belongs beside it.
 func hasNoPlace(output string) bool {
 	info, err := os.Stat(output)
 	if err != nil || location.IsURL(output) {

@@ -51,7 +51,8 @@ const jobsPath, troublePath = "/jobs", "/trouble"
 // usualPort is that of a Temporal server: where a command that knows of no other one looks for it.
 const usualPort = 7233
 
-// portNote says how commands reach the server if those that name none would reach another one, at the usual port; empty: they reach it.
+// portNote says how commands reach the server if those that name none would reach another one, at the usual port;
+// empty: they reach it.
 func (o *serverOptions) portNote(address, program string) string {
 	_, port, err := net.SplitHostPort(address)
 	if o.port != devserver.AnyPort || err != nil || port == strconv.Itoa(usualPort) {

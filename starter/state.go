@@ -18,8 +18,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// One process at a time can use a state. A job that finds the state in use by another job, or by a `stint server`, has its own
-// state below it from then on, and continues there.
+// One process at a time can use a state. A job that finds the state in use by another job, or by a `stint server`, has
+// its own state below it from then on, and continues there.
 
 // besideName is the directory of the states that jobs have of their own.
 const besideName = "beside"
@@ -61,7 +61,8 @@ func (r *running) inAState(ctx, stopCtx context.Context) (job.Report, error) {
 	}
 }
 
-// beside handles a job that has found its state in use: it returns the state to use now, or an error if it can use none.
+// beside handles a job that has found its state in use: it returns the state to use now, or an error if it can use
+// none.
 func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state string, err error) {
 	if r.state != r.p.path(r.o.state) || held.For == r.spec.Name {
 		return "", held // another process runs this very job
@@ -84,8 +85,8 @@ func (r *running) beside(ctx context.Context, held *devserver.HeldError) (state 
 	return ownState(r.state, r.spec.Name), nil
 }
 
-// unanswered decides about a state whose server does not answer, as if its process were frozen (SIGSTOP): a job that has data there
-// may have to be continued there, and cannot go on.
+// unanswered decides about a state whose server does not answer, as if its process were frozen (SIGSTOP): a job that
+// has data there may have to be continued there, and cannot go on.
 func (r *running) unanswered(held *devserver.HeldError, pid int) (unfinished bool, err error) {
 	if _, err := os.Stat(local.StoreDir(r.state, r.spec.Name)); err == nil {
 		return true, fmt.Errorf("process %d does not answer, and job %s has data in its state: let it go on (kill -CONT %[1]d) or end it, or name another --state", pid, r.spec.Name)
@@ -112,7 +113,8 @@ func answering(ctx context.Context, dir string) (*devserver.HolderInfo, error) {
 // errSilent is about a process that holds a state and does not answer.
 var errSilent = errors.New("it does not answer")
 
-// unfinishedIn reports whether the server that holds the state has the job and the job has not completed: it continues there.
+// unfinishedIn reports whether the server that holds the state has the job and the job has not completed: it continues
+// there.
 func (r *running) unfinishedIn(ctx context.Context, holder *devserver.HolderInfo) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderPatience)
 	defer cancel()

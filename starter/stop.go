@@ -133,8 +133,8 @@ func (o *stopOptions) one(ctx context.Context, p *Program, client *jobs.Client, 
 	return o.waitFor(ctx, p, client, []*jobs.Run{run})
 }
 
-// requested says that a stop has been requested, and if it will have to wait: what is done is committed by a worker, and so is what a
-// feed has left.
+// requested says that a stop has been requested, and if it will have to wait: what is done is committed by a worker,
+// and so is what a feed has left.
 func requested(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run) {
 	fmt.Fprintf(p.Stderr, "stop of %s requested\n", run.Name())
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
@@ -235,7 +235,8 @@ func (o *stopOptions) waitFor(ctx context.Context, p *Program, client *jobs.Clie
 	return nil
 }
 
-// notEnded is the error of a wait that has been given up: of jobs that have not ended, the first of which has this pool.
+// notEnded is the error of a wait that has been given up: of jobs that have not ended, the first of which has this
+// pool.
 func (o *stopOptions) notEnded(ctx context.Context, p *Program, client *jobs.Client, runs []*jobs.Run, pool string, err error) error {
 	name := runs[0].Name()
 	who := name

@@ -72,8 +72,8 @@ func (g *failureGroups) add(f job.Failure) {
 	}
 }
 
-// failureLabel is a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit status, which begins the
-// message.
+// failureLabel is a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
+// status, which begins the message.
 func failureLabel(f job.Failure) string {
 	switch kind := limits.FailureKindOf(f.Kind); {
 	case kind.Said:
@@ -203,8 +203,8 @@ func shortTime(d, most time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// errorsWhere says where the error records are if a job has no errors file. Only a server can be asked for those of a failed job:
-// `stint run` has none once it has ended.
+// errorsWhere says where the error records are if a job has no errors file. Only a server can be asked for those of a
+// failed job: `stint run` has none once it has ended.
 func errorsWhere(r job.Report, server bool) string {
 	switch {
 	case r.State == job.Completed:

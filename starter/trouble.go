@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the job fails.
+// lookForWorkers prints a note whenever it finds that no worker serves one of the pools, or that a workflow task of the
+// job fails.
 func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
 	for wait := unservedFirst; backoff.Wait(wait, ctx.Done()); wait = unservedEvery {
 		noteUnserved(ctx, p, client, show, pools...)
@@ -45,8 +46,8 @@ func (e *stuckError) Error() string {
 	return fmt.Sprintf("the stop of %s stays requested, but the job cannot answer it: %s", e.name, e.task)
 }
 
-// giveUpStuck calls giveUp with a *stuckError once a workflow task of the job has been seen to fail for failingLimit. It returns
-// then, or when ctx is done.
+// giveUpStuck calls giveUp with a *stuckError once a workflow task of the job has been seen to fail for failingLimit.
+// It returns then, or when ctx is done.
 func giveUpStuck(ctx context.Context, run *jobs.Run, giveUp func(error)) {
 	var since time.Time
 	for backoff.Wait(unservedEvery, ctx.Done()) {
@@ -99,7 +100,8 @@ func (p *Program) noWorker(pool string) string {
 	return fmt.Sprintf("no worker serves pool %[1]s: start one with '%[2]s worker --pool %[1]s --allow ROOT%[3]s'", pool, p.name(), command)
 }
 
-// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports that there are no workers.
+// silent says why no worker answers for a job of the pool, and what to do. served is false only if the server reports
+// that there are no workers.
 func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
 	switch n, err := pollers(ctx, client, pool); {
 	case err != nil:
@@ -185,9 +187,9 @@ func (f *refusals) see(r job.Report, now time.Time) bool {
 // heardLimit is the age from which a worker's last poll is worth a word: one that is idle polls once a minute.
 const heardLimit = 70 * time.Second
 
-// whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose workers have not been
-// heard of for a while, workers that do not coordinate the job, or the server; empty: they answer.
-// A single pool without a name is the job's.
+// whoIsSilent says who does not answer for a job: a workflow task that fails, pools without a worker, those whose
+// workers have not been heard of for a while, workers that do not coordinate the job, or the server; empty: they
+// answer. A single pool without a name is the job's.
 func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *jobs.Run, pools []string) string {
 	ctx = context.WithoutCancel(ctx)
 	failing, err := failingTask(ctx, run)
@@ -234,7 +236,8 @@ func silentPools(pools []string, look func(pool string) (string, error)) (said [
 // poolsAtOnce is how many pools are looked at at once.
 const poolsAtOnce = 8
 
-// silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the server's.
+// silentPool says why nobody answers for a pool; empty: it has workers, as far as the server knows. The error is the
+// server's.
 func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is over. Commands
-// that serve (run, worker, server, feed serve, codec-server) deal with signals themselves.
+// A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is
+// over. Commands that serve (run, worker, server, feed serve, codec-server) deal with signals themselves.
 
 // interruptedError is the cause with which a request to end ends a command's context.
 type interruptedError struct{ signal os.Signal }
@@ -24,8 +24,8 @@ func (e *interruptedError) Error() string { return fmt.Sprintf("interrupted (%v)
 // endLimit is how long a command may take to end after a request to end.
 const endLimit = 3 * time.Second
 
-// untilSignal returns a context that a request to end cancels, and how to end the waiting for one. A command that does not end then
-// is ended.
+// untilSignal returns a context that a request to end cancels, and how to end the waiting for one. A command that does
+// not end then is ended.
 func (p *Program) untilSignal(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended, over := context.WithCancel(context.Background())
@@ -50,8 +50,8 @@ func interrupted(ctx context.Context) bool {
 	return wraps[*interruptedError](context.Cause(ctx))
 }
 
-// unlessInterrupted returns the error of a command that was run with this context: after a request to end one with its exit
-// code. What the command says about that itself is kept; other errors only say that its context has ended.
+// unlessInterrupted returns the error of a command that was run with this context: after a request to end one with its
+// exit code. What the command says about that itself is kept; other errors only say that its context has ended.
 func unlessInterrupted(ctx context.Context, err error) error {
 	if err == nil || !interrupted(ctx) {
 		return err
@@ -62,7 +62,8 @@ func unlessInterrupted(ctx context.Context, err error) error {
 	return &codeError{code: ExitInterrupted}
 }
 
-// earlyEnd is how much earlier than the command's own limit that of the server may be over, which gets it with each request.
+// earlyEnd is how much earlier than the command's own limit that of the server may be over, which gets it with each
+// request.
 const earlyEnd = 100 * time.Millisecond
 
 // awaitEnd waits for the end of a context that is about to be over.
@@ -72,8 +73,8 @@ func awaitEnd(ctx context.Context) {
 	}
 }
 
-// unlessOver is unlessInterrupted, also for the end of --timeout. An error that says so itself is kept; any other is that of a request
-// to the server that had no answer by then.
+// unlessOver is unlessInterrupted, also for the end of --timeout. An error that says so itself is kept; any other is
+// that of a request to the server that had no answer by then.
 func unlessOver(ctx context.Context, err error) error {
 	err = unlessInterrupted(ctx, err)
 	if err != nil {
@@ -170,7 +171,8 @@ func isLate(err error) bool {
 // onceMore is the time within which further signals count as the first one: wrappers such as `timeout` send two.
 const onceMore = time.Second
 
-// secondSignal waits for a second request to end, after one that has come just now. It returns false once ended is closed.
+// secondSignal waits for a second request to end, after one that has come just now. It returns false once ended is
+// closed.
 func (p *Program) secondSignal(ended <-chan struct{}) bool {
 	first := time.Now()
 	for {
@@ -185,8 +187,8 @@ func (p *Program) secondSignal(ended <-chan struct{}) bool {
 	}
 }
 
-// draining returns a context that the first request to end cancels, after saying what happens then: what is a format for
-// the signal and the limit. The second one ends the program at once. end ends the waiting for both.
+// draining returns a context that the first request to end cancels, after saying what happens then: what is a format
+// for the signal and the limit. The second one ends the program at once. end ends the waiting for both.
 func (p *Program) draining(ctx context.Context, what string, limit time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -56,8 +56,8 @@ const (
 	pollLimit = 3 * time.Second
 	// answerLimit is how long a job may take to answer an update.
 	answerLimit = 10 * time.Second
-	// unservedEvery is how often the pool's pollers are checked, and unservedFirst the wait before the first check: the server
-	// takes a moment to know a worker that has just been started.
+	// unservedEvery is how often the pool's pollers are checked, and unservedFirst the wait before the first check: the
+	// server takes a moment to know a worker that has just been started.
 	unservedEvery = 3 * time.Second
 	unservedFirst = time.Second
 )
@@ -119,8 +119,8 @@ type watched struct {
 	following
 }
 
-// toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end of the limit,
-// leave the job running.
+// toEnd shows a job's progress until it ends, prints its report and gives its exit code. A request to end, and the end
+// of the limit, leave the job running.
 func (w watched) toEnd(ctx context.Context, p *Program, client *jobs.Client) error {
 	began := time.Now()
 	show := progressOf(p, w.json)

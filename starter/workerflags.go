@@ -120,7 +120,8 @@ func (o *workerOptions) settle(p *Program) (err error) {
 	return err
 }
 
-// passOn gives the variables that --env only names their values in the program's environment, and says which are not set there.
+// passOn gives the variables that --env only names their values in the program's environment, and says which are not
+// set there.
 func (o *workerOptions) passOn(p *Program) {
 	o.options.Env = slices.Clone(o.options.Env)
 	for i, name := range o.options.Env {

@@ -131,7 +131,8 @@ func printWorkers(p *Program, r workersReport) error {
 	return w.Flush()
 }
 
-// silentAfter is how long a worker may not be heard of: a poll for batches takes a minute, and heartbeats come more often than that.
+// silentAfter is how long a worker may not be heard of: a poll for batches takes a minute, and heartbeats come more
+// often than that.
 const silentAfter = 90 * time.Second
 
 // silence is what to say of a worker of which nothing has been heard for long; "": it has been.

@@ -21,13 +21,13 @@ import (
 //		…
 //		w, err := worker.New(client, "risk", assess, worker.Options{Processes: true})
 //
-// There are two such child processes. The slot of a Go handler serves that handler until its worker
-// ends it. The guard of a worker waits until the worker has gone, and then kills those of its children that are left. ChildMain
-// does not return in these two; in every other process it returns at once.
+// There are two such child processes. The slot of a Go handler serves that handler until its worker ends it. The guard
+// of a worker waits until the worker has gone, and then kills those of its children that are left. ChildMain does not
+// return in these two; in every other process it returns at once.
 //
-// Without the call, [New] refuses Options.Processes. Everything else works without it, but no
-// worker has a guard, and each logs a warning when it starts its first child process: if the worker dies, the kernel then ends
-// only the processes that the worker has started itself, not those that they have started.
+// Without the call, [New] refuses Options.Processes. Everything else works without it, but no worker has a guard, and
+// each logs a warning when it starts its first child process: if the worker dies, the kernel then ends only the
+// processes that the worker has started itself, not those that they have started.
 //
 // What main does before the call happens in the child processes, too. A main that prints or that
 // takes long to make its handlers calls ChildMain twice: first without handlers, which keeps what

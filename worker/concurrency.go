@@ -33,7 +33,8 @@ type execution struct {
 	gone   bool
 }
 
-// admit takes a batch into the slot. It gets a free place, or else the next one, before batches that have places already.
+// admit takes a batch into the slot. It gets a free place, or else the next one, before batches that have places
+// already.
 func (s *slot) admit(o calls.Occupant) *execution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +50,8 @@ func (s *slot) admit(o calls.Occupant) *execution {
 	return t
 }
 
-// occupied reports to the tuner, if there is one and so is true, that slots, 1 or -1, have got a first batch or lost the last one. The lock is held.
+// occupied reports to the tuner, if there is one and so is true, that slots, 1 or -1, have got a first batch or lost
+// the last one. The lock is held.
 func (s *slot) occupied(so bool, slots int) {
 	if so && s.set.tuner != nil {
 		s.set.tuner.Occupied(slots)
@@ -92,8 +94,8 @@ func (t *execution) Timers() []watchdog.Held {
 	return running.client.Timers()
 }
 
-// Place waits for another place in the slot. A place that is given up goes to waiting batches, in their order, before the
-// worker asks for another batch: so batches in hand end soon, and no slot gets more of them than it can use.
+// Place waits for another place in the slot. A place that is given up goes to waiting batches, in their order, before
+// the worker asks for another batch: so batches in hand end soon, and no slot gets more of them than it can use.
 func (t *execution) Place(enough <-chan struct{}) calls.Place {
 	s := t.slot
 	s.mu.Lock()
@@ -150,7 +152,8 @@ func (s *slot) lendFree() {
 	}
 }
 
-// Crowded reports whether a batch waits for its first place in the slot, or the slot has more places in use than it should.
+// Crowded reports whether a batch waits for its first place in the slot, or the slot has more places in use than it
+// should.
 func (t *execution) Crowded() bool {
 	s := t.slot
 	s.mu.Lock()
@@ -185,8 +188,8 @@ func (t *execution) Report(ctx context.Context) {
 // Leave gives all places up.
 func (t *execution) Leave() { t.change(func() int { return max(1, t.places) }) }
 
-// change gives up as many places as fn returns. The slot's lock is held while fn runs. With the last place the execution
-// is gone: its calls are done, and it gets none again.
+// change gives up as many places as fn returns. The slot's lock is held while fn runs. With the last place the
+// execution is gone: its calls are done, and it gets none again.
 func (t *execution) change(fn func() int) {
 	last := false
 	t.slot.change(func() {
@@ -225,8 +228,8 @@ type callPlace struct {
 	// Memory for the calls of a program, one after the other.
 	call  pending
 	frame []byte
-	// The items of the last call that was in hand when its program died, and with which others they are tried again: nil
-	// if they have been. Only the goroutine that makes the calls uses it.
+	// The items of the last call that was in hand when its program died, and with which others they are tried again:
+	// nil if they have been. Only the goroutine that makes the calls uses it.
 	group       *company.Group
 	first, last int64
 }
@@ -268,7 +271,8 @@ func (r *slotSet) most() int {
 	return r.fixed
 }
 
-// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the present ones.
+// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the
+// present ones.
 func (r *slotSet) capacity() wire.Capacity {
 	c := wire.Capacity{Slots: len(r.slots), Concurrency: r.fixed}
 	if r.tuner != nil {

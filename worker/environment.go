@@ -125,8 +125,8 @@ type pythonHelper struct {
 	temporary bool
 }
 
-// openPythonHelper returns a directory with the helper: one in the user's cache, which all workers of this version share, or, if there is
-// no cache, a temporary one, which Close removes.
+// openPythonHelper returns a directory with the helper: one in the user's cache, which all workers of this version
+// share, or, if there is no cache, a temporary one, which Close removes.
 func openPythonHelper() (pythonHelper, error) {
 	sum := sha256.Sum256(python.Helper)
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -201,7 +201,8 @@ func (o Options) runnable(argv []string) (string, error) {
 // scriptHead is how much of a program is looked at: Linux reads 256 bytes for the name of an interpreter.
 const scriptHead = 256
 
-// checkScript refuses a script that no system would start: Linux says of a missing interpreter that the script is missing.
+// checkScript refuses a script that no system would start: Linux says of a missing interpreter that the script is
+// missing.
 func (o Options) checkScript(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -134,7 +134,8 @@ func (s *sinks) feed() {
 	}
 }
 
-// Close ends the feeding with a last snapshot for every sink, all at once. It takes at most as long as one Record may take.
+// Close ends the feeding with a last snapshot for every sink, all at once. It takes at most as long as one Record may
+// take.
 func (s *sinks) Close() {
 	if len(s.feeders) == 0 {
 		return
@@ -318,14 +319,15 @@ func logTimerEvent(log *slog.Logger, level slog.Level, e watchdog.Event) {
 	log.Log(context.Background(), level, "timers: "+e.Kind.String(), args...)
 }
 
-// repeats counts failed attempts to end the same holder: a process that may not be killed fails ten times a second. It is for one
-// goroutine, that of a watchdog's events.
+// repeats counts failed attempts to end the same holder: a process that may not be killed fails ten times a second. It
+// is for one goroutine, that of a watchdog's events.
 type repeats map[string]int
 
 // mostRepeats is how many holders are counted.
 const mostRepeats = 1000
 
-// often reports whether the event is a failure which need not be logged again: the 1st, 2nd, 4th, 8th and so on in a row are.
+// often reports whether the event is a failure which need not be logged again: the 1st, 2nd, 4th, 8th and so on in a
+// row are.
 func (r *repeats) often(e watchdog.Event) bool {
 	key := e.Worker + " " + e.Scope
 	switch e.Kind {

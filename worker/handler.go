@@ -92,21 +92,21 @@ func slowsDown(c *calls.Call, err error) bool {
 	return ok
 }
 
-// Each makes a handler of a function that takes one item at a time. Items are decoded from JSON
-// into In and results encoded from Out as encoding/json does, except that HTML is not escaped; a text line is a JSON string, a CSV record an
-// object of strings. If In is a struct, its fields may have other types: an integer, float, bool or [time.Time] (RFC 3339, or a date) is read
-// from its column's text, and a struct, map or slice from JSON in it. An empty text is nil for a pointer, otherwise zero. A text that does not
-// fit makes the item invalid, with an error that names column and text. fn is called by as many goroutines
-// as the worker has slots. Its error, or its panic, is the item's; its context ends at the call
-// timeout and when the worker has to end at once. A result of more than 16 MiB as JSON is an error of its item.
+// Each makes a handler of a function that takes one item at a time. Items are decoded from JSON into In and results
+// encoded from Out as encoding/json does, except that HTML is not escaped; a text line is a JSON string, a CSV record
+// an object of strings. If In is a struct, its fields may have other types: an integer, float, bool or [time.Time] (RFC
+// 3339, or a date) is read from its column's text, and a struct, map or slice from JSON in it. An empty text is nil for
+// a pointer, otherwise zero. A text that does not fit makes the item invalid, with an error that names column and text.
+// fn is called by as many goroutines as the worker has slots. Its error, or its panic, is the item's; its context ends
+// at the call timeout and when the worker has to end at once. A result of more than 16 MiB as JSON is an error of its
+// item.
 //
-// Most types are decoded and encoded by github.com/goccy/go-json, several times as fast: numbers,
-// strings, booleans, [time.Time], [json.RawMessage], [json.Number], and structs, slices, arrays, maps
-// and pointers of these; any is decoded by it, too. Everything else is left to encoding/json: types
-// with methods of their own for JSON or text, recursive types, fields with the option ",string" or an
-// unusual tag, results that hold an any. encoding/json also gets every item and result that go-json refuses, so all errors are
-// its own. A difference to encoding/json would be a bug; none is known. [Codec] makes a
-// handler use encoding/json alone.
+// Most types are decoded and encoded by github.com/goccy/go-json, several times as fast: numbers, strings, booleans,
+// [time.Time], [json.RawMessage], [json.Number], and structs, slices, arrays, maps and pointers of these; any is
+// decoded by it, too. Everything else is left to encoding/json: types with methods of their own for JSON or text,
+// recursive types, fields with the option ",string" or an unusual tag, results that hold an any. encoding/json also
+// gets every item and result that go-json refuses, so all errors are its own. A difference to encoding/json would be a
+// bug; none is known. [Codec] makes a handler use encoding/json alone.
 func Each[In, Out any](fn func(context.Context, In) (Out, error)) Handler {
 	return goHandler(func(s dependencies) (calls.Handler, service, error) {
 		return &each[In, Out]{fn: fn, pace: s.options.callPace(0, eachItems, eachItems), in: s.json.decoding(reflect.TypeFor[In]()), out: s.json.encoding(reflect.TypeFor[Out]())}, nil, nil
@@ -201,8 +201,8 @@ func recovered(err *error) {
 // decoder decodes items of one type: JSON values and records of CSV.
 type decoder struct{ values, records codec.Codec }
 
-// decode reads an item of the call. Bytes that are not JSON, or a column's text that does not fit its field, make the item
-// invalid; JSON that does not fit is an error.
+// decode reads an item of the call. Bytes that are not JSON, or a column's text that does not fit its field, make the
+// item invalid; JSON that does not fit is an error.
 func (d decoder) decode(c *calls.Call, data []byte, in any) error {
 	from := d.values
 	if c.Records {

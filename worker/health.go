@@ -28,7 +28,8 @@ type Health struct {
 	State    string         `json:"state"`
 	Watchdog WatchdogHealth `json:"watchdog"`
 	Slots    []SlotHealth   `json:"slots"`
-	// Timers are the held ones: the hundred with the earliest deadlines. A timer's worker is the slot of a process, or the batch of a Go handler.
+	// Timers are the held ones: the hundred with the earliest deadlines. A timer's worker is the slot of a process, or
+	// the batch of a Go handler.
 	Timers []TimerHealth `json:"timers"`
 }
 
@@ -151,8 +152,8 @@ func (s *slot) health(now time.Time, programs bool) SlotHealth {
 	return h
 }
 
-// link is the connection to Temporal, as a worker shows it: it is asked for a sign of life every few seconds. The work itself notices
-// nothing of an outage but that no answers come. A nil link is connected.
+// link is the connection to Temporal, as a worker shows it: it is asked for a sign of life every few seconds. The work
+// itself notices nothing of an outage but that no answers come. A nil link is connected.
 type link struct {
 	log *slog.Logger
 	ask func(context.Context) error

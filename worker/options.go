@@ -29,20 +29,19 @@ import (
 
 // Options configure a worker. The zero value of a field means its default.
 type Options struct {
-	// Name is what the worker is called in reports, followed by the number of its process: [A-Za-z0-9][A-Za-z0-9._-]*, up to 64.
-	// Default: the name of its host.
+	// Name is what the worker is called in reports, followed by the number of its process: [A-Za-z0-9][A-Za-z0-9._-]*,
+	// up to 64. Default: the name of its host.
 	Name string
-	// Slots is how many batches make calls at once; if Concurrency is above 1, several batches may share a slot. As many more
-	// may be making their parts durable.
-	// Default: the number of CPUs; at most 1,000.
+	// Slots is how many batches make calls at once; if Concurrency is above 1, several batches may share a slot. As
+	// many more may be making their parts durable. Default: the number of CPUs; at most 1,000.
 	Slots int
-	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has one:
-	// for handlers that wait for something. Results enter the output in the items' order; up to 32 MiB of a batch's, and
-	// 128 MiB of a slot's, are held back behind an item that is not done. Above 1, calls of [Each] and [Serve] handlers
-	// aim at 5 ms. Default 1; at most 1,000.
+	// Concurrency is how many calls a slot makes at once, of one batch or several, all in the slot's process if it has
+	// one: for handlers that wait for something. Results enter the output in the items' order; up to 32 MiB of a
+	// batch's, and 128 MiB of a slot's, are held back behind an item that is not done. Above 1, calls of [Each] and
+	// [Serve] handlers aim at 5 ms. Default 1; at most 1,000.
 	Concurrency int
-	// AutoConcurrency, instead of Concurrency, lets the worker find out how many calls its slots should make at once: it
-	// begins with 1, makes more for as long as that gets more items done in the same time, and half as many when the
+	// AutoConcurrency, instead of Concurrency, lets the worker find out how many calls its slots should make at once:
+	// it begins with 1, makes more for as long as that gets more items done in the same time, and half as many when the
 	// handler asks to slow down. At most 1,000 in a slot, and 10,000 in all slots together.
 	AutoConcurrency bool
 	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler. Default: the worker chooses.
@@ -108,8 +107,8 @@ type Options struct {
 	Sinks []Sink
 	// SinkInterval is the time between the snapshots for Sinks. Default 10 s.
 	SinkInterval time.Duration
-	// NoWorkflows leaves the coordination of jobs to other workers, and NoIO leaves Plan, Commit and Finish to them. The legs
-	// of feeds always run with the batches of their pool.
+	// NoWorkflows leaves the coordination of jobs to other workers, and NoIO leaves Plan, Commit and Finish to them.
+	// The legs of feeds always run with the batches of their pool.
 	NoWorkflows bool
 	NoIO        bool
 
@@ -226,8 +225,8 @@ func (o Options) sampled(h calls.Handler, by calls.Observer) (calls.Handler, cal
 	return o.sampler.Open(h, by)
 }
 
-// killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls off, a
-// tenth of it is left; half of that is for writing the part and answering.
+// killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls
+// off, a tenth of it is left; half of that is for writing the part and answering.
 func (o Options) killAfter(cause error) time.Duration {
 	if calls.Drained(cause) {
 		return min(o.KillAfter, o.Drain/20)
@@ -246,12 +245,12 @@ func (o Options) callSize(items, bytes int) calls.CallSize {
 	return calls.CallSize{Items: items, Bytes: bytes}
 }
 
-// waitingTarget is the duration that calls aim at if a slot makes several at once. They wait for something: with small calls as
-// many items as possible are under way, and the last ones of a batch are shared out evenly.
+// waitingTarget is the duration that calls aim at if a slot makes several at once. They wait for something: with small
+// calls as many items as possible are under way, and the last ones of a batch are shared out evenly.
 const waitingTarget = 5 * time.Millisecond
 
-// callPace is how calls are cut. target (0: none), first and most, the items of the first call and of any call, are for a slot
-// that makes one call at a time.
+// callPace is how calls are cut. target (0: none), first and most, the items of the first call and of any call, are for
+// a slot that makes one call at a time.
 func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	if o.Concurrency != 1 {
 		target, first = waitingTarget, 1
@@ -259,13 +258,14 @@ func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	return calls.Pace{Target: target, First: first, Most: most}
 }
 
-// DialOption is for the connection of a worker that serves feeds: put it into client.Options.ConnectionOptions.DialOptions. Items that a
-// feed refuses for now, because it is full, are then not sent back to the server, which does not need them. Otherwise a few large
-// ones at once are more than a message may have, and Temporal terminates a part of the feed. The connections of stint's own
-// commands have it.
+// DialOption is for the connection of a worker that serves feeds: put it into
+// client.Options.ConnectionOptions.DialOptions. Items that a feed refuses for now, because it is full, are then not
+// sent back to the server, which does not need them. Otherwise a few large ones at once are more than a message may
+// have, and Temporal terminates a part of the feed. The connections of stint's own commands have it.
 func DialOption() grpc.DialOption { return feedclient.Slim() }
 
-// AllowAll, as the only element of Options.Allow, lets the worker read and write everything that its account and its credentials reach.
+// AllowAll, as the only element of Options.Allow, lets the worker read and write everything that its account and its
+// credentials reach.
 const AllowAll = "all"
 
 func init() {
@@ -319,7 +319,8 @@ func ownFiles() (files []string) {
 	return files
 }
 
-// Files returns the files that the handler's command line names, as [CommandFiles] does; none if it has no command line.
+// Files returns the files that the handler's command line names, as [CommandFiles] does; none if it has no command
+// line.
 func (h Handler) Files(dir string) []string { return CommandFiles(h.argv, dir) }
 
 // CommandFiles returns the files that a command line names, with dir as the command's working directory ("":

@@ -23,8 +23,7 @@ import (
 )
 
 const (
-	// byeLimit is how long a program may take to end after bye; then it
-	// is killed.
+	// byeLimit is how long a program may take to end after bye; then it is killed.
 	byeLimit = 5 * time.Second
 	// stackLimit bounds the wait for the stacks of a program that is about to be killed. They are
 	// complete once it has been silent for stackQuiet.

@@ -199,8 +199,8 @@ func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	}
 }
 
-// condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all. It returns whether
-// the expiry of this scope's timer has been reported.
+// condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all. It returns
+// whether the expiry of this scope's timer has been reported.
 func (p *program) condemn(scope string) (said bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,7 +85,8 @@ func (p *program) slowDown(f *wire.SlowDownFrame) error {
 	return nil
 }
 
-// meant are the calls under way that a frame is about: the one that it names, or all if it names none or one that has ended. The lock is held.
+// meant are the calls under way that a frame is about: the one that it names, or all if it names none or one that has
+// ended. The lock is held.
 func (p *program) meant(id int64) map[int64]*pending {
 	if c := p.calls[id]; c != nil {
 		return map[int64]*pending{id: c}
@@ -259,9 +260,9 @@ type reading struct {
 	recalled chan struct{} // the program's own goroutine should have the turn
 }
 
-// lent is how long the program's own goroutine leaves the frames alone before it checks whether
-// callers still read them. So a frame between calls, or the request to end a call that takes longer than this, may be noticed
-// up to two of these intervals late.
+// lent is how long the program's own goroutine leaves the frames alone before it checks whether callers still read
+// them. So a frame between calls, or the request to end a call that takes longer than this, may be noticed up to two of
+// these intervals late.
 const lent = 10 * time.Millisecond
 
 // startReading prepares the reading. The turn can be taken away from a caller if pipes have deadlines.

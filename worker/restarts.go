@@ -15,9 +15,9 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 )
 
-// replaced counts another incarnation. A free one does not count as a restart: stint itself ended the process, or a fault was
-// being narrowed down. Options.Restarts bounds how many others are allowed in a row.
-// It returns how long to wait before the next one, and false if the slot is out.
+// replaced counts another incarnation. A free one does not count as a restart: stint itself ended the process, or a
+// fault was being narrowed down. Options.Restarts bounds how many others are allowed in a row. It returns how long to
+// wait before the next one, and false if the slot is out.
 func (s *slot) replaced(why error, free bool) (wait time.Duration, ok bool) {
 	out := false
 	s.change(func() {
@@ -52,7 +52,8 @@ const (
 	maxRestartWait   = time.Minute
 )
 
-// restartWait is how long the n-th restart in a row waits: the first not at all, each later one twice as long as the one before.
+// restartWait is how long the n-th restart in a row waits: the first not at all, each later one twice as long as the
+// one before.
 func restartWait(n int) time.Duration {
 	if n <= 1 {
 		return 0
@@ -109,9 +110,11 @@ func (h *host) replace(s *slot, old *program) *program {
 
 // patience is how long a worker bears it that nothing can be begun in a slot.
 type patience struct {
-	// stay is how long calls wait in the slot. After that its batches go back to the queue, and it takes one at a time to try again.
+	// stay is how long calls wait in the slot. After that its batches go back to the queue, and it takes one at a time
+	// to try again.
 	stay time.Duration
-	// limit is when the slot is out, and missing the same if it is not for want of resources and the worker has never begun anything.
+	// limit is when the slot is out, and missing the same if it is not for want of resources and the worker has never
+	// begun anything.
 	limit, missing time.Duration
 	// first and most are the waits between tries, which double.
 	first, most time.Duration
@@ -150,8 +153,8 @@ func isUnbegun(err error) bool {
 	return ok
 }
 
-// unbegun notes that a process could not be begun in the slot, which is nobody's fault but the worker's. It returns how long to
-// wait before another try, and false if the batch should not wait for that.
+// unbegun notes that a process could not be begun in the slot, which is nobody's fault but the worker's. It returns how
+// long to wait before another try, and false if the batch should not wait for that.
 func (s *slot) unbegun(why error) (wait time.Duration, stay bool) {
 	r, now, out := s.set, time.Now(), false
 	s.change(func() {
@@ -196,7 +199,8 @@ func (s *slot) begun() {
 	s.set.lack.over(s.set, slotEvent{Kind: slotAble, Slot: s.number, Wait: time.Since(was.since).Round(time.Millisecond)})
 }
 
-// awaitResources waits after a call could not be begun in the slot. It returns false if the batch should give its items back.
+// awaitResources waits after a call could not be begun in the slot. It returns false if the batch should give its items
+// back.
 func (s *slot) awaitResources(c *calls.Call, why error) bool {
 	wait, stay := s.unbegun(why)
 	return stay && backoff.Wait(wait, c.Soon())
@@ -232,7 +236,8 @@ func (l *lack) over(r *slotSet, e slotEvent) {
 	}
 }
 
-// launchFirst starts the first program of a slot. While the system has no room for it, that is tried again until ctx ends.
+// launchFirst starts the first program of a slot. While the system has no room for it, that is tried again until ctx
+// ends.
 func (h *host) launchFirst(ctx context.Context, s *slot) (*program, error) {
 	for try := 1; ; try++ {
 		p, err := h.launchReady(ctx, s, 0)
@@ -246,8 +251,8 @@ func (h *host) launchFirst(ctx context.Context, s *slot) (*program, error) {
 	}
 }
 
-// launchAgain starts a further incarnation of a slot. While that cannot be begun it is tried again, which is no restart, until
-// the slot is out or the worker ends.
+// launchAgain starts a further incarnation of a slot. While that cannot be begun it is tried again, which is no
+// restart, until the slot is out or the worker ends.
 func (h *host) launchAgain(s *slot, incarnation int) (*program, error) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), h.options.Ready)

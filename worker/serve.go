@@ -191,8 +191,8 @@ func report(c *calls.Call, i int, r *wire.ResultFrame, tries int) {
 	c.Add(i, calls.Failed(fault, tries, c.ItemAttempts))
 }
 
-// round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer runs from before the first
-// byte is written until the call has ended (T17).
+// round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer
+// runs from before the first byte is written until the call has ended (T17).
 func (h *host) round(c *calls.Call, at *callPlace, call *pending, items []calls.Item, room int) ([]wire.ResultFrame, error) {
 	group := at.suspicion(items)
 	p, err := at.slot.ready(c.Soon(), group)
@@ -253,8 +253,9 @@ func (h *host) await(ctx context.Context, c *calls.Call, p *program, call *pendi
 	}
 }
 
-// cut ends the program because a call must not continue: its timer has expired, or everything must end. If the program cannot be killed, that is tried
-// again until it has ended (child.Process.Kill), and the call lasts until then or until it is answered.
+// cut ends the program because a call must not continue: its timer has expired, or everything must end. If the program
+// cannot be killed, that is tried again until it has ended (child.Process.Kill), and the call lasts until then or until
+// it is answered.
 func (h *host) cut(c *calls.Call, p *program, id int64, cause error) {
 	fault := calls.FaultOf(cause)
 	if _, ok := errors.AsType[*timers.ExpiredError](cause); ok {

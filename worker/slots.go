@@ -88,8 +88,8 @@ func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error
 	}
 }
 
-// admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait for any slot
-// to have a place.
+// admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait for any
+// slot to have a place.
 func (r *slotSet) admit(o calls.Occupant) (*execution, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,8 @@ func (r *slotSet) wake() {
 	r.changed = make(chan struct{})
 }
 
-// lost notes that a slot is out. If several slots go out at once, each of them may find that no slot is left: the first one counts.
+// lost notes that a slot is out. If several slots go out at once, each of them may find that no slot is left: the first
+// one counts.
 func (r *slotSet) lost(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,8 +187,8 @@ func (l load) less(o load) bool {
 	return o.waiting && !l.waiting
 }
 
-// load returns the slot's load. It is not ok if the slot takes no batch. A batch waits for a certain slot only if the slot
-// makes several calls at once, because a place is then free soon.
+// load returns the slot's load. It is not ok if the slot takes no batch. A batch waits for a certain slot only if the
+// slot makes several calls at once, because a place is then free soon.
 func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +204,8 @@ func (s *slot) left() (items int64) {
 	return items
 }
 
-// wanted is how many more batches the slot can use. A slot that makes several calls at once gets its next batch before it runs out of items to begin.
+// wanted is how many more batches the slot can use. A slot that makes several calls at once gets its next batch before
+// it runs out of items to begin.
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +224,8 @@ func (s *slot) wanted() int {
 	}
 }
 
-// toTry is how many batches a slot should take in which nothing could be begun: one, when it is time to try again. The lock is
-// held.
+// toTry is how many batches a slot should take in which nothing could be begun: one, when it is time to try again. The
+// lock is held.
 func (s *slot) toTry() int {
 	if time.Now().Before(s.short.until) || len(s.executions) > 0 || s.set.programs {
 		return 0
@@ -258,8 +260,8 @@ func (s *slot) change(fn func()) {
 	s.set.wake()
 }
 
-// ready waits until the slot's program may be called. While a call of a group is under way, only calls of that group are made.
-// It returns nil if the batch should end first.
+// ready waits until the slot's program may be called. While a call of a group is under way, only calls of that group
+// are made. It returns nil if the batch should end first.
 func (s *slot) ready(soon <-chan struct{}, g *company.Group) (p *program, err error) {
 	s.mu.Lock()
 	s.hall.Wait(g)

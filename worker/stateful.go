@@ -21,11 +21,10 @@ type SlotInfo struct {
 	Seed        int64
 }
 
-// Stateful makes a Go handler with a value for each slot: a connection, a model, a buffer. open makes
-// the value when the worker starts, before any call, and again for every further incarnation of the
-// slot; with makes the handler from it (by [Each], [Batch] or [Preprocess]), which is used by as many
-// goroutines as Options.Concurrency says. If open fails for one slot at the start, those already open are closed and the worker
-// ends with that slot's error.
+// Stateful makes a Go handler with a value for each slot: a connection, a model, a buffer. open makes the value when
+// the worker starts, before any call, and again for every further incarnation of the slot; with makes the handler from
+// it (by [Each], [Batch] or [Preprocess]), which is used by as many goroutines as Options.Concurrency says. If open
+// fails for one slot at the start, those already open are closed and the worker ends with that slot's error.
 //
 // closing, which may be nil, is called once for every value, after its last call: with nil after a
 // clean end, otherwise with the error that ended it. It is not called for a value whose call was left
@@ -168,11 +167,10 @@ func (h *stateful[S]) Call(c *calls.Call) error {
 	return inner.Call(c)
 }
 
-// Preprocess makes a handler that passes each item through fn before h gets it. An item for which fn
-// returns an error is recorded with that error, or dropped if it is [Drop]: the item does not reach h, and is in none of its
-// calls. fn runs in this process, one item after the other in each slot; its
-// items are decoded, retried and timed like those of the function of [Each]. A program that h runs
-// gets the results as JSON.
+// Preprocess makes a handler that passes each item through fn before h gets it. An item for which fn returns an error
+// is recorded with that error, or dropped if it is [Drop]: the item does not reach h, and is in none of its calls. fn
+// runs in this process, one item after the other in each slot; its items are decoded, retried and timed like those of
+// the function of [Each]. A program that h runs gets the results as JSON.
 func Preprocess[In, Out any](fn func(context.Context, In) (Out, error), h Handler) Handler {
 	open := h.open
 	if open == nil {

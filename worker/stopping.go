@@ -27,16 +27,16 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 )
 
-// Stopping returns a channel that is closed when the call should end: its job is being stopped, or
-// its worker drained. ctx is the handler's context, or one derived from it; for any other context the channel is nil. The
-// context itself ends only when the grace period is
-// over. Items that the call has not begun by then are not lost: the handler of [Each] is just not
-// called for them.
+// Stopping returns a channel that is closed when the call should end: its job is being stopped, or its worker drained.
+// ctx is the handler's context, or one derived from it; for any other context the channel is nil. The context itself
+// ends only when the grace period is over. Items that the call has not begun by then are not lost: the handler of
+// [Each] is just not called for them.
 func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) }
 
-// StopNotice returns why the call should end, and when its context will end. It is not ok while the
-// call need not end. The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits
-// for the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own grace period.
+// StopNotice returns why the call should end, and when its context will end. It is not ok while the call need not end.
+// The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits for
+// the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own
+// grace period.
 func StopNotice(ctx context.Context) (reason string, end time.Time, ok bool) {
 	notice, ok := calls.StopNotice(ctx)
 	return notice.Reason, notice.Deadline, ok
@@ -62,10 +62,11 @@ func RequestStop(ctx context.Context, err error) error {
 }
 
 const (
-	// stopsLimit bounds the wait for the reports of the pool's jobs when the worker starts. A job whose coordinator was killed in the
-	// middle of a workflow task answers when this has timed out, after 10 s.
+	// stopsLimit bounds the wait for the reports of the pool's jobs when the worker starts. A job whose coordinator was
+	// killed in the middle of a workflow task answers when this has timed out, after 10 s.
 	stopsLimit = 30 * time.Second
-	// legsLimit bounds the wait for the legs of a job that is stopping. They may be in the hands of a dead coordinator, too.
+	// legsLimit bounds the wait for the legs of a job that is stopping. They may be in the hands of a dead coordinator,
+	// too.
 	legsLimit = time.Minute
 	// stopPolls is how often a leg is looked at.
 	stopPolls = 20 * time.Millisecond
@@ -76,10 +77,10 @@ const (
 )
 
 // awaitStops returns once the jobs whose items reach the pool have taken in stops that were requested while nobody
-// coordinated them. Without it, the first batches that the worker took could be of jobs that are to stop
-// (S17): these batches still lie in the pool's queue. It asks each running job for its report, which comes
-// after everything that the job has to take in, and waits until the stop has reached the legs. The legs of feeds take it in on
-// this pool's workers, so the worker must serve workflows meanwhile.
+// coordinated them. Without it, the first batches that the worker took could be of jobs that are to stop (S17): these
+// batches still lie in the pool's queue. It asks each running job for its report, which comes after everything that the
+// job has to take in, and waits until the stop has reached the legs. The legs of feeds take it in on this pool's
+// workers, so the worker must serve workflows meanwhile.
 func (w *Worker) awaitStops(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, w.stopsLimit)
 	defer cancel()
@@ -105,7 +106,8 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 	return nil
 }
 
-// stoppingLegs returns the open legs of a job that is stopping. It asks the job alone: legs that nobody serves would not answer.
+// stoppingLegs returns the open legs of a job that is stopping. It asks the job alone: legs that nobody serves would
+// not answer.
 func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
 		value, err := w.client.Temporal().QueryWorkflow(ctx, name, "", wire.QueryReport)
@@ -254,10 +256,10 @@ type HookCall struct {
 // worker's other child processes, and STINT_JOB, STINT_RUN, STINT_STAGE, STINT_KEY, STINT_STATE and
 // STINT_REASON. The end of its standard error is part of its error.
 //
-// Processes that it leaves in its session (on other systems than Linux: in its process group) are killed within seconds. Those that have begun a
-// session of their own, as daemons do (see setsid), are not waited for and stay: also if the hook fails or is ended, and after the job and the
-// worker. A cleanup hook can end them. Such a process needs another standard error than the hook's: nobody reads that any more, and writing to it
-// would end the process.
+// Processes that it leaves in its session (on other systems than Linux: in its process group) are killed within
+// seconds. Those that have begun a session of their own, as daemons do (see setsid), are not waited for and stay: also
+// if the hook fails or is ended, and after the job and the worker. A cleanup hook can end them. Such a process needs
+// another standard error than the hook's: nobody reads that any more, and writing to it would end the process.
 func Command(argv ...string) Hook {
 	return func(ctx context.Context, call HookCall) error {
 		if len(argv) == 0 {

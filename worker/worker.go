@@ -154,7 +154,8 @@ func stopper(c *jobs.Client) func(context.Context, string, job.Stop) error {
 	return func(ctx context.Context, name string, stop job.Stop) error { return c.Get(name).Stop(ctx, stop) }
 }
 
-// workerName identifies this worker, as Temporal's clients do: by the name that it is given, or its host, and its process.
+// workerName identifies this worker, as Temporal's clients do: by the name that it is given, or its host, and its
+// process.
 func workerName(o Options) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -226,8 +227,8 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 const (
 	// ioActivities is how many Plans, Commits and Finishes a worker runs at once.
 	ioActivities = 20
-	// sticky is how long the coordination of a job waits for its last worker, which may have died, before another one takes
-	// over. The SDK's default is 5 s.
+	// sticky is how long the coordination of a job waits for its last worker, which may have died, before another one
+	// takes over. The SDK's default is 5 s.
 	sticky = 2 * time.Second
 	// eager is how many batches of a feed start at once because their leg's workflow task was answered here.
 	eager = 100

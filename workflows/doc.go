@@ -40,14 +40,14 @@
 // events and a signal there. A leg reports its failures some ten times, and eight times more whenever they
 // have doubled, if there is a tolerance. A setting is a signal for each open leg, and the window one more.
 //
-// The window is at most 10,000 over all legs. It needs 17 legs, each with its page of 600 batches in flight; up to 24 are
-// open, so that some can drain. No more are opened than the places need: with a window of 64 there is one, and another
-// one while it drains. The spec is a part of what a job carries, and of every
-// Plan's and leg's input: it takes at most 512 KiB as JSON, the names of its inputs 448 KiB. A directory, a prefix
-// or a pattern stands for any number of inputs.
+// The window is at most 10,000 over all legs. It needs 17 legs, each with its page of 600 batches in flight; up to 24
+// are open, so that some can drain. No more are opened than the places need: with a window of 64 there is one, and
+// another one while it drains. The spec is a part of what a job carries, and of every Plan's and leg's input: it takes
+// at most 512 KiB as JSON, the names of its inputs 448 KiB. A directory, a prefix or a pattern stands for any number of
+// inputs.
 //
-// These are the usual sizes. TestLargest_OfJobs has the largest: the input of a leg that continues as new with 600 tasks,
-// each of which has failed in every way, in a job with the largest spec, takes 1.9 MB.
+// These are the usual sizes. TestLargest_OfJobs has the largest: the input of a leg that continues as new with 600
+// tasks, each of which has failed in every way, in a job with the largest spec, takes 1.9 MB.
 //
 // # Bounds outside of Temporal
 //
@@ -58,10 +58,10 @@
 //     batch, of which it holds a few thousand at a time. For 10^12 items in 10^7 batches of 100,000
 //     these are 17,000 manifests, 7 MB of memory, and 1.5 GB to read three times: seconds on a disk,
 //     minutes from a bucket.
-//   - An output that ends in '/' has a list of its parts, which is written line by line. What must not be swept is read from the
-//     manifests while the store is listed, which has the same order. A bucket is listed page by page, a local directory at once: some 200
-//     bytes for each part of a run, 2 GB at 10^7 batches. Larger batches have fewer. Of results that are split, 64 MB are in memory,
-//     and the names of at most 1,000 files.
+//   - An output that ends in '/' has a list of its parts, which is written line by line. What must not be swept is read
+//     from the manifests while the store is listed, which has the same order. A bucket is listed page by page, a local
+//     directory at once: some 200 bytes for each part of a run, 2 GB at 10^7 batches. Larger batches have fewer. Of
+//     results that are split, 64 MB are in memory, and the names of at most 1,000 files.
 //   - All results are read once to be verified, and joined if the output is one file: at 500 MB/s 24
 //     hours, after which Finish is given up, are 43 TB. Files and objects have their own limits (5 TB
 //     on S3).

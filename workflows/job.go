@@ -17,18 +17,18 @@ import (
 //
 // It has no largest input. A run spends on each leg, so on 600 batches: Plan 3 events, the child 3, at most four
 // signals with places that come back and as many that grant them, 12, and at most 3 for a workflow task for each of the
-// 11 events that cause one: 51. In bytes: the page in Plan's result and in the leg's
-// input, 6 KB each (24 KB if no batch follows from the one before), twice the spec, 500 bytes, and 150 for
-// each event: 20 KB, at most 57 KB. So Temporal suggests continue-as-new (4,096 events or 4 MB) after some
-// 80 legs, 48,000 batches, and no sooner than after 70. The run then starts nothing, waits for its open
-// legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320 events. A leg inside the job adds 1,300 events at most, and there
-// is one at a time: more than one only if the input is still being written, and then each takes about 20 events and a run some 200 of them. News
-// of the pool (see dispatch.PoolNews) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
+// 11 events that cause one: 51. In bytes: the page in Plan's result and in the leg's input, 6 KB each (24 KB if no
+// batch follows from the one before), twice the spec, 500 bytes, and 150 for each event: 20 KB, at most 57 KB. So
+// Temporal suggests continue-as-new (4,096 events or 4 MB) after some 80 legs, 48,000 batches, and no sooner than after
+// 70. The run then starts nothing, waits for its open legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320
+// events. A leg inside the job adds 1,300 events at most, and there is one at a time: more than one only if the input
+// is still being written, and then each takes about 20 events and a run some 200 of them. News of the pool (see
+// dispatch.PoolNews) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
 //
 // The next run gets the spec, the state of the work, counts, what is known of 64 workers (6 KB) and the heads of the
-// manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at most
-// 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches,
-// 17,000 legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
+// manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at
+// most 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches, 17,000
+// legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
 func Job(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
 	return coordinate.Run(ctx, in, workOf)
 }

@@ -1,5 +1,5 @@
-// Command probe asks a web address how it is, at an interval, and records the answers. It is a whole program of stint around
-// a Go function: `probe worker` serves a pool with it, `probe loop` has the pool run it.
+// Command probe asks a web address how it is, at an interval, and records the answers. It is a whole program of stint
+// around a Go function: `probe worker` serves a pool with it, `probe loop` has the pool run it.
 package main
 
 import (

@@ -118,9 +118,8 @@ func (c *Caller) apart(call *Call) error {
 	}
 }
 
-// abandon leaves a call behind whose handler does not return. If the item in hand is known
-// it alone has failed, and the others' outcomes stay.
-// returned becomes true when it does.
+// abandon leaves a call behind whose handler does not return. If the item in hand is known it alone has failed, and the
+// others' outcomes stay. returned becomes true when it does.
 func (c *Caller) abandon(call *Call, cause error, stack string, returned *atomic.Bool) error {
 	c.Tainted = true
 	if left := c.Lane.watch.limits.Left; left != nil {
@@ -172,7 +171,8 @@ func stackOf(name []byte) string {
 	}
 }
 
-// LeftCall is a call of user's code in this process that has ignored its cancelled context and was left behind. Nothing can end it.
+// LeftCall is a call of user's code in this process that has ignored its cancelled context and was left behind. Nothing
+// can end it.
 type LeftCall struct {
 	Place wire.SlotRef // where it was made
 

@@ -33,7 +33,8 @@ type Answer struct {
 	Live *Live
 }
 
-// Live counts the items of a batch that have been answered: those of calls that have not ended, too, so it falls if one fails.
+// Live counts the items of a batch that have been answered: those of calls that have not ended, too, so it falls if one
+// fails.
 type Live struct{ answered, failed atomic.Int64 }
 
 // Add counts further items, or fewer. A nil Live counts nothing.
@@ -111,8 +112,8 @@ func (g *gate) encode(v any, as codec.Codec) error {
 	return nil
 }
 
-// Write takes a whole result. One that is too large or spoiled is left out, but not refused: an encoder of encoding/json that has met
-// an error of its writer is of no use any more.
+// Write takes a whole result. One that is too large or spoiled is left out, but not refused: an encoder of
+// encoding/json that has met an error of its writer is of no use any more.
 func (g *gate) Write(p []byte) (int, error) {
 	if size := len(p) - 1; size > MaxResult {
 		g.fault = TooLargeFault(size)
@@ -276,8 +277,8 @@ func (a *Answer) take(o Span, from *Answer) {
 	a.add(o)
 }
 
-// Fill adds the outcomes that items had before any call. The answer has those of others of the items, as far as they have any, and then has
-// those of all up to the first that has none. What is filled in already stays.
+// Fill adds the outcomes that items had before any call. The answer has those of others of the items, as far as they
+// have any, and then has those of all up to the first that has none. What is filled in already stays.
 func (a *Answer) Fill(items []Item) {
 	had := a.spans()
 	filled := Answer{gate: a.gate}
@@ -361,9 +362,10 @@ func (a *Answer) keep() {
 // Reset empties the answer once its outcomes have been recorded: they stay counted.
 func (a *Answer) Reset() { a.back(mark{}) }
 
-// Flatten makes of each result, which must be a JSON list, as many lines as the list has elements: perhaps none. Elements are
-// written compact, and are otherwise the bytes that they were. Any other result becomes the error of its item. null is an empty
-// list if nilIsEmpty is set: that is how Go encodes a slice that is nil. What has been flattened before stays as it is.
+// Flatten makes of each result, which must be a JSON list, as many lines as the list has elements: perhaps none.
+// Elements are written compact, and are otherwise the bytes that they were. Any other result becomes the error of its
+// item. null is an empty list if nilIsEmpty is set: that is how Go encodes a slice that is nil. What has been flattened
+// before stays as it is.
 //
 // It needs no memory but for the outcomes: the lines of a list are never longer than the list.
 func (a *Answer) Flatten(nilIsEmpty bool) {
@@ -391,7 +393,8 @@ func (a *Answer) Flatten(nilIsEmpty bool) {
 	a.Buf = a.Buf[:end]
 }
 
-// flatten appends the elements of a list to lines, each ended by '\n'. lines may lie in the same memory, before the list.
+// flatten appends the elements of a list to lines, each ended by '\n'. lines may lie in the same memory, before the
+// list.
 func flatten(list []byte, nilIsEmpty bool, lines []byte) ([]byte, *Fault) {
 	if fault := checkList(list, nilIsEmpty); fault != nil {
 		return nil, fault

@@ -38,9 +38,9 @@ type Caller struct {
 	spare  *attempt // for the next call; nil: none
 	// Hope, which may be nil, has the batch end early once it is lost.
 	Hope *Hope
-	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns there
-	// what Run would have. It is called if user's code, for which Run uses its own goroutine then (see [Lane.In]), does
-	// not give that back.
+	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns
+	// there what Run would have. It is called if user's code, for which Run uses its own goroutine then (see
+	// [Lane.In]), does not give that back.
 	CarryOn func(rest func() error)
 
 	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.

@@ -217,8 +217,8 @@ type foundStop struct {
 	err error // a defect
 }
 
-// lookUp finds out how long the batch may continue after a stop at that time, and why it was stopped. It asks a server, which
-// may take long: meanwhile the batch is looked after.
+// lookUp finds out how long the batch may continue after a stop at that time, and why it was stopped. It asks a server,
+// which may take long: meanwhile the batch is looked after.
 func (m *Watch) lookUp(ctx context.Context, at time.Time) <-chan foundStop {
 	found := make(chan foundStop, 1) // it may come when nobody waits any more
 	go func() {

@@ -30,7 +30,7 @@
 // counts, and a drain or a rest says nothing of an item. The last heartbeat's hint of what was in hand shortens the
 // search.
 //
-// A call's answer is held in memory until its items have their outcomes, so it is bounded (callsize.go): what does not fit
-// is called again in smaller calls, which costs no try. A worker learns how much an item's answer takes and cuts its
-// calls for that; outcomes go to the part between the calls of a batch.
+// A call's answer is held in memory until its items have their outcomes, so it is bounded (callsize.go): what does not
+// fit is called again in smaller calls, which costs no try. A worker learns how much an item's answer takes and cuts
+// its calls for that; outcomes go to the part between the calls of a batch.
 package calls

@@ -74,8 +74,8 @@ func FaultOf(err error) *Fault {
 	return (&Fault{Kind: job.KindError, Err: e}).bounded()
 }
 
-// typeName names an error's type as its author would: what its method Type says, as Temporal's application errors do, or the
-// first type in the chain that is not just a wrapper of package errors or fmt.
+// typeName names an error's type as its author would: what its method Type says, as Temporal's application errors do,
+// or the first type in the chain that is not just a wrapper of package errors or fmt.
 func typeName(err error) string {
 	var typed interface {
 		error
@@ -104,8 +104,8 @@ func LengthFault(want, got int) *Fault {
 	return f
 }
 
-// UnbegunError says that a call was not begun, because the worker lacks something: a descriptor, a process, its program.
-// That is no item's fault. The batch gives its items back, which costs no attempt.
+// UnbegunError says that a call was not begun, because the worker lacks something: a descriptor, a process, its
+// program. That is no item's fault. The batch gives its items back, which costs no attempt.
 type UnbegunError struct{ Err error }
 
 func (e *UnbegunError) Error() string { return e.Err.Error() }
@@ -187,8 +187,8 @@ func TooLargeFault(bytes int) *Fault {
 	return Faultf(job.KindError, "TooLarge", "the result has %d bytes: the limit is %d", bytes, MaxResult)
 }
 
-// CheckResult returns why a value in JSON cannot be a result: it would spoil an output for those who read it. The error is
-// its item's.
+// CheckResult returns why a value in JSON cannot be a result: it would spoil an output for those who read it. The error
+// is its item's.
 func CheckResult(value []byte) *Fault {
 	if !utf8.Valid(value) {
 		at := 0

@@ -66,7 +66,8 @@ type Item struct {
 	Data    []byte
 
 	At int // of Data in the caller's block, if there is one
-	// Outcome, if it is set, is the item's before any call: no handler gets it. Calls have only items without one: see [Answer.Fill].
+	// Outcome, if it is set, is the item's before any call: no handler gets it. Calls have only items without one: see
+	// [Answer.Fill].
 	Outcome *records.Outcome
 }
 
@@ -159,8 +160,8 @@ func (c *Call) Encode(v any, as codec.Codec) error {
 	return nil
 }
 
-// Noticed is closed when the batch should end because the job or the worker does, and it is known why and by when. That may be some time
-// after Soon is closed: the server is asked.
+// Noticed is closed when the batch should end because the job or the worker does, and it is known why and by when. That
+// may be some time after Soon is closed: the server is asked.
 func (c *Call) Noticed() <-chan struct{} { return c.lane.watch.noticed }
 
 // StopNotice returns why that is, and by when it must have ended. Only once Noticed is closed.
@@ -279,7 +280,8 @@ type CallStats struct {
 	Items int    // with an outcome
 	Took  time.Duration
 	Fault string // one of job.Kind…, if the call failed as a whole
-	// Cut says that it came to its end before its last item because the batch had to end, or that all its items are called again.
+	// Cut says that it came to its end before its last item because the batch had to end, or that all its items are
+	// called again.
 	Cut bool
 	// Failed are those of the items that have failed; SlowDown says that the handler has asked to slow down, and
 	// that the job does: see [Brake].
@@ -298,7 +300,8 @@ type RecordStats struct {
 
 // Sampler tries a sample of a job's items with a worker, which runs them as a small job.
 type Sampler interface {
-	// Open returns what is called in place of the worker's handler, and what observes the calls in place of its observer.
+	// Open returns what is called in place of the worker's handler, and what observes the calls in place of its
+	// observer.
 	Open(Handler, Observer) (Handler, Observer)
 	// Ready is called once the handler can be called: the worker has started it in so long.
 	Ready(time.Duration)

@@ -27,8 +27,8 @@ type Slot interface {
 	// Place returns the next place: the first one at once, each further one when the slot can make one call more
 	// at once. It returns nil when enough is closed before.
 	Place(enough <-chan struct{}) Place
-	// Crowded reports whether another execution waits for its first place in the slot, or the slot should make fewer calls at
-	// once: the caller should then give one of its places up, unless it is its last.
+	// Crowded reports whether another execution waits for its first place in the slot, or the slot should make fewer
+	// calls at once: the caller should then give one of its places up, unless it is its last.
 	Crowded() bool
 	// Left says for how many items of the execution no call has been begun.
 	Left(items int64)

@@ -150,8 +150,8 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// StopNotice returns why the call should end, and when it will be ended; false while it need not. While the server is asked for
-// that, it waits; false if ctx ends meanwhile.
+// StopNotice returns why the call should end, and when it will be ended; false while it need not. While the server is
+// asked for that, it waits; false if ctx ends meanwhile.
 func StopNotice(ctx context.Context) (wire.StopNotice, bool) {
 	m := watchOf(ctx)
 	if m == nil || !Closed(m.stopping) {

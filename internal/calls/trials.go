@@ -238,8 +238,8 @@ func waitedTooLong(f *Fault, waited time.Duration) *Fault {
 	return failed.bounded()
 }
 
-// Hope counts what shows that a handler cannot work, over all lanes of one execution of a batch: items that failed in calls
-// of themselves alone, before any item of the job has succeeded. It is safe for concurrent use.
+// Hope counts what shows that a handler cannot work, over all lanes of one execution of a batch: items that failed in
+// calls of themselves alone, before any item of the job has succeeded. It is safe for concurrent use.
 type Hope struct {
 	limit  int64
 	alone  atomic.Int64

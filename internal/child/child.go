@@ -23,7 +23,8 @@ import (
 // The parent-death signal is sent when the thread that started the child ends. So one goroutine,
 // locked to its thread, starts them all; it ends after the last of them.
 type Starter struct {
-	// SignalGroup sends a signal to the process group that a child leads. One that is gone is not an error. Tests replace it before the first Start.
+	// SignalGroup sends a signal to the process group that a child leads. One that is gone is not an error. Tests
+	// replace it before the first Start.
 	SignalGroup func(leader *os.Process, s syscall.Signal) error
 
 	log      *slog.Logger
@@ -60,13 +61,13 @@ const (
 	refusedLimit = 10 * time.Second
 )
 
-// NewStarter starts a guard for the children to come. The caller must Close the Starter. If there is none because the program does not call ChildMain, it
-// logs a warning.
+// NewStarter starts a guard for the children to come. The caller must Close the Starter. If there is none because the
+// program does not call ChildMain, it logs a warning.
 func NewStarter(log *slog.Logger) (*Starter, error) { return newStarter(log, orphanage) }
 
-// NewDaemonStarter is NewStarter for children that may leave daemons: processes that have begun a session of their own stay, when their
-// child ends and when this process does. What is in the child's session ends with it; it has a moment to begin one of its own. Where there are no sessions to be
-// looked at, that holds for groups.
+// NewDaemonStarter is NewStarter for children that may leave daemons: processes that have begun a session of their own
+// stay, when their child ends and when this process does. What is in the child's session ends with it; it has a moment
+// to begin one of its own. Where there are no sessions to be looked at, that holds for groups.
 func NewDaemonStarter(log *slog.Logger) (*Starter, error) { return newStarter(log, daemons) }
 
 func newStarter(log *slog.Logger, below descendants) (*Starter, error) {
@@ -137,8 +138,8 @@ type Process struct {
 	again   *time.Timer // until the next one; nil: none was refused
 }
 
-// Kill kills the child's process group. It may be called at any time. A kill that is refused, for example because the child runs as another user, is logged,
-// and repeated until it succeeds or the child has ended.
+// Kill kills the child's process group. It may be called at any time. A kill that is refused, for example because the
+// child runs as another user, is logged, and repeated until it succeeds or the child has ended.
 func (c *Process) Kill() { _ = c.kill() }
 
 // kill is Kill, and returns why it was refused.
@@ -172,7 +173,8 @@ func (c *Process) killAgain() {
 	c.again.Reset(backoff.Delay(refusedFirst, c.tries, refusedLimit))
 }
 
-// signalGroup sends a signal to the child's process group, after a look at what is below the child. A group that is gone is not an error.
+// signalGroup sends a signal to the child's process group, after a look at what is below the child. A group that is
+// gone is not an error.
 func (c *Process) signalGroup(s syscall.Signal) error {
 	pid := c.Cmd.Process.Pid
 	c.of.below.look(pid)
@@ -209,8 +211,8 @@ func (c *Process) SignalGroup(s syscall.Signal) error {
 	return c.signalGroup(s)
 }
 
-// EndSoftly ends the child's process group: TERM first, and KILL, as Kill does, if the child has not gone by the limit. It
-// returns the last signal that it has sent, and an error if that was refused.
+// EndSoftly ends the child's process group: TERM first, and KILL, as Kill does, if the child has not gone by the limit.
+// It returns the last signal that it has sent, and an error if that was refused.
 func (c *Process) EndSoftly(gone <-chan struct{}, limit time.Duration) (last syscall.Signal, refused error) {
 	refused = c.SignalGroup(syscall.SIGTERM)
 	select {

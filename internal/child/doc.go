@@ -8,14 +8,16 @@
 // worker is gone. A child may also be one that leaves daemons: then only its session ends with it.
 //
 // The limits:
-//   - A process that has begun its own session and was started with another environment has neither mark. It is known if it was seen below
-//     its child: that is looked at once a second, and before each signal. It stays if it loses its parent before that, for example because its
-//     child ends by itself soon after it was started, or starts it after TERM.
-//   - The guard looks once the worker has ended, and most children with it: it finds sessions and marks, and what is below those. Processes with
-//     neither whose parents have ended stay.
+//   - A process that has begun its own session and was started with another environment has neither mark. It is known
+//     if it was seen below its child: that is looked at once a second, and before each signal. It stays if it loses its
+//     parent before that, for example because its child ends by itself soon after it was started, or starts it after
+//     TERM.
+//   - The guard looks once the worker has ended, and most children with it: it finds sessions and marks, and what is
+//     below those. Processes with neither whose parents have ended stay.
 //   - What root has moved into another PID namespace may be orphaned to that one's first process and stay.
 //   - A process of another user cannot be killed. If it is a child that is logged, and tried again until it has ended.
-//   - A zombie of unknown origin in another session than this process's is collected after a minute, while there are Starters.
+//   - A zombie of unknown origin in another session than this process's is collected after a minute, while there are
+//     Starters.
 //
 // What lies where:
 //

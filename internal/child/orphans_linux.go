@@ -105,8 +105,8 @@ func (o *orphans) tendUntil(quit <-chan struct{}) {
 	}
 }
 
-// deserted reports whether this process certainly has no child but its guard, not even an adopted one: then nothing is left of what
-// children have started.
+// deserted reports whether this process certainly has no child but its guard, not even an adopted one: then nothing is
+// left of what children have started.
 func (o *orphans) deserted(guard int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,7 +158,8 @@ func (o *orphans) look(child int) {
 	o.noteBelow(child, o.children[child])
 }
 
-// part kills what a child has left behind outside its group, as long as connections with what is below the group are there.
+// part kills what a child has left behind outside its group, as long as connections with what is below the group are
+// there.
 func (o *orphans) part(child int) { o.round(child, map[int]bool{}) }
 
 // end ends what a child has left behind. The child has ended and has not been reaped.
@@ -312,8 +313,8 @@ func (o *orphans) stranger(p procs.Process) {
 // partLimit is how long what a child has left in its session may take to begin one of its own.
 const partLimit = 5 * time.Second
 
-// daemons has the children that may leave daemons: only what is in their session ends with them. They have no mark, and this process adopts
-// nothing because of them.
+// daemons has the children that may leave daemons: only what is in their session ends with them. They have no mark, and
+// this process adopts nothing because of them.
 var daemons sessions
 
 type sessions struct{}
@@ -331,10 +332,12 @@ func (sessions) start(cmd *exec.Cmd, cpus []int, _ string) error {
 	return orphanage.launch(cmd, cpus, "")
 }
 
-// part waits for what is about to begin a session of its own: setsid(1) in the background may be behind the end of the shell that has started it.
+// part waits for what is about to begin a session of its own: setsid(1) in the background may be behind the end of the
+// shell that has started it.
 func (sessions) part(child int) { untilEmpty(child, partLimit, func(procs.Process) {}) }
 
-// end kills what a child has left in its session. The child has ended and has not been reaped, so the session's number is its own.
+// end kills what a child has left in its session. The child has ended and has not been reaped, so the session's number
+// is its own.
 func (sessions) end(child int) { untilEmpty(child, orphanLimit, procs.Kill) }
 
 // untilEmpty calls do for the processes of a child's session, again and again until there is none, or until the limit.

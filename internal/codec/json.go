@@ -33,8 +33,8 @@ type Encoder interface {
 	// Encode writes v and '\n' in one Write. Nothing is escaped for HTML. Its errors are those of
 	// encoding/json, and of the writer; a Write that fails may be repeated.
 	Encode(v any) error
-	// Clean reports whether all that it writes is valid UTF-8 and nested as deep as the type of the values, whatever they hold.
-	// False: it may be, and is not known to be.
+	// Clean reports whether all that it writes is valid UTF-8 and nested as deep as the type of the values, whatever
+	// they hold. False: it may be, and is not known to be.
 	Clean() bool
 }
 

@@ -29,11 +29,12 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("column %q: %q is not %s", e.Column, shown, e.Want)
 }
 
-// ForRecords returns a codec that decodes records of CSV, objects of strings, into values of type t: c if t has no fields of other types.
-// A text becomes what its field wants: an integer, a number, true or false (as in [strconv.ParseBool]), a [time.Time] (RFC 3339, or a
-// date, which is midnight UTC), or JSON for a struct, map, slice or array; white space around it does not count. An empty text is the
-// zero value, and nil for a pointer. Types with methods of their own for JSON or text, and fields with the option
-// ",string", get the text. Fields are found as encoding/json finds them. The error is a *ColumnError, or that of c.
+// ForRecords returns a codec that decodes records of CSV, objects of strings, into values of type t: c if t has no
+// fields of other types. A text becomes what its field wants: an integer, a number, true or false (as in
+// [strconv.ParseBool]), a [time.Time] (RFC 3339, or a date, which is midnight UTC), or JSON for a struct, map, slice or
+// array; white space around it does not count. An empty text is the zero value, and nil for a pointer. Types with
+// methods of their own for JSON or text, and fields with the option ",string", get the text. Fields are found as
+// encoding/json finds them. The error is a *ColumnError, or that of c.
 func ForRecords(t reflect.Type, c Codec) Codec {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -59,8 +60,8 @@ type column struct {
 	convert convert // the zero value: the field takes the text
 }
 
-// convert appends the JSON value of a text that is not empty and has no white space around it. It returns false if the type has no such
-// value.
+// convert appends the JSON value of a text that is not empty and has no white space around it. It returns false if the
+// type has no such value.
 type convert struct {
 	want   string
 	append func(dst []byte, text string) ([]byte, bool)
@@ -297,8 +298,8 @@ type field struct {
 	depth  int  // of embedding
 }
 
-// fieldsOf returns the fields of a struct, and of those embedded in it, by the rules of encoding/json: of several with one name the one that
-// is embedded least deep counts, among those the only one that a tag names, and otherwise none.
+// fieldsOf returns the fields of a struct, and of those embedded in it, by the rules of encoding/json: of several with
+// one name the one that is embedded least deep counts, among those the only one that a tag names, and otherwise none.
 func fieldsOf(t reflect.Type) []field {
 	var all []field
 	gather(t, 0, nil, &all)

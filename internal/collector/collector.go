@@ -16,9 +16,9 @@ import (
 // A server in the process keeps some 60 MB alive, and a busy worker as much again.
 const serverFloor = 180 << 20
 
-// Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if collections come sooner than tooSoon
-// after each other, so that they take little of the time, and by less if they come later than tooLate, so that a process that makes little
-// garbage does not keep much of it.
+// Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if collections come
+// sooner than tooSoon after each other, so that they take little of the time, and by less if they come later than
+// tooLate, so that a process that makes little garbage does not keep much of it.
 const (
 	leastGrowth = 25
 	firstGrowth = 50

@@ -20,8 +20,8 @@ type Hall struct {
 	first, last int64          // orders so far
 }
 
-// Halves returns the groups of the first and of the second half of calls that may have caused a death together. They come
-// before all other groups.
+// Halves returns the groups of the first and of the second half of calls that may have caused a death together. They
+// come before all other groups.
 func (h *Hall) Halves() (first, second *Group) {
 	h.first -= 2
 	return &Group{h.first}, &Group{h.first + 1}

@@ -8,13 +8,11 @@ import (
 	"go.temporal.io/server/common/dynamicconfig"
 )
 
-// unlimited stands for no limit if the server needs a number, and leaves it
-// room to multiply.
+// unlimited stands for no limit if the server needs a number, and leaves it room to multiply.
 const unlimited = 1_000_000
 
-// dynamicConfig tunes the server for one namespace on one machine: prompt, never
-// throttled, small when idle. The keys are taken from the server's own variables,
-// so that one which a later server no longer has does not compile. push:
+// dynamicConfig tunes the server for one namespace on one machine: prompt, never throttled, small when idle. The keys
+// are taken from the server's own variables, so that one which a later server no longer has does not compile. push:
 // cancellations are pushed to workers.
 func dynamicConfig(push bool) dynamicconfig.StaticClient {
 	all := dynamicconfig.StaticClient{}
@@ -25,12 +23,10 @@ func dynamicConfig(push bool) dynamicconfig.StaticClient {
 	return all
 }
 
-// promptness makes the server react at once. Its defaults spread the load of
-// thousands of shards; here there is one.
+// promptness makes the server react at once. Its defaults spread the load of thousands of shards; here there is one.
 func promptness() map[dynamicconfig.Key]any {
 	return map[dynamicconfig.Key]any{
-		// With one process there is nothing to spread, and no task waits in a
-		// partition that nobody polls.
+		// With one process there is nothing to spread, and no task waits in a partition that nobody polls.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 
@@ -42,13 +38,11 @@ func promptness() map[dynamicconfig.Key]any {
 		// Timers, retries and timeouts are up to this much late.
 		dynamicconfig.TimerProcessorMaxTimeShift.Key(): 50 * time.Millisecond,
 
-		// No task is handed to a worker that is shutting down, to wait there for
-		// its timeout.
+		// No task is handed to a worker that is shutting down, to wait there for its timeout.
 		dynamicconfig.EnableCancelWorkerPollsOnShutdown.Key(): true,
 
-		// On a busy machine the server now and then loses the notice that a
-		// workflow has closed, and whoever waits for the result notices when the
-		// long poll ends: after 20 seconds by default.
+		// On a busy machine the server now and then loses the notice that a workflow has closed, and whoever waits for
+		// the result notices when the long poll ends: after 20 seconds by default.
 		dynamicconfig.HistoryLongPollExpirationInterval.Key(): time.Second,
 	}
 }
@@ -66,9 +60,11 @@ func pushes(on bool) map[dynamicconfig.Key]any {
 func limits() map[dynamicconfig.Key]any {
 	const unlimitedRate = float64(unlimited)
 	return map[dynamicconfig.Key]any{
-		// Each process that uses a feed has one to three in flight. The default is 10, and whoever finds them taken asks again after 200 ms.
+		// Each process that uses a feed has one to three in flight. The default is 10, and whoever finds them taken
+		// asks again after 200 ms.
 		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): 100,
-		// A workflow task sends back what came with it, and a workflow whose task sends 4 MB is terminated. The default is 20 MB.
+		// A workflow task sends back what came with it, and a workflow whose task sends 4 MB is terminated. The default
+		// is 20 MB.
 		dynamicconfig.WorkflowExecutionMaxInFlightUpdatePayloads.Key(): wire.MaxInFlight,
 
 		dynamicconfig.FrontendRPS.Key():                                            unlimited,
@@ -95,16 +91,15 @@ func footprint() map[dynamicconfig.Key]any {
 		// The server would ask its makers for newer versions.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
 
-		// The scanners clean up after years in a shared cluster. Each costs
-		// pollers, a system workflow in the database, and workers that the server
-		// never stops.
+		// The scanners clean up after years in a shared cluster. Each costs pollers, a system workflow in the database,
+		// and workers that the server never stops.
 		dynamicconfig.TaskQueueScannerEnabled.Key(): false,
 		dynamicconfig.HistoryScannerEnabled.Key():   false,
 		// Without this worker the server follows parent close policies at once.
 		dynamicconfig.EnableParentClosePolicyWorker.Key(): false,
 
-		// A goroutine each. A transfer task may wait 0.2 s for a poller, so there
-		// are enough of those that an idle queue does not hold up the others.
+		// A goroutine each. A transfer task may wait 0.2 s for a poller, so there are enough of those that an idle
+		// queue does not hold up the others.
 		dynamicconfig.TransferProcessorSchedulerWorkerCount.Key():               256,
 		dynamicconfig.TimerProcessorSchedulerWorkerCount.Key():                  64,
 		dynamicconfig.VisibilityProcessorSchedulerWorkerCount.Key():             32,
@@ -121,9 +116,8 @@ func footprint() map[dynamicconfig.Key]any {
 
 		// Workflows in memory, closed ones included, at tens of KB each.
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 2000,
-		// Events of activities under way. The default of 512 KB has the server
-		// read them back from the database when inputs are large: with 20 KB each
-		// that is a third of its work.
+		// Events of activities under way. The default of 512 KB has the server read them back from the database when
+		// inputs are large: with 20 KB each that is a third of its work.
 		dynamicconfig.EventsCacheMaxSizeBytes.Key(): 8 << 20,
 	}
 }

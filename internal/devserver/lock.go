@@ -17,8 +17,7 @@ const (
 	lockFile   = "lock"
 	holderFile = "lock.json"
 
-	// Looking for the holder may take the lock for a moment. A refusal counts only
-	// when it lasts.
+	// Looking for the holder may take the lock for a moment. A refusal counts only when it lasts.
 	lockPatience = 100 * time.Millisecond
 	lockRetry    = 5 * time.Millisecond
 	// dyingPatience bounds how long a process that was killed may take to end: it holds its lock until then.
@@ -72,12 +71,10 @@ type HolderInfo struct {
 	Command string `json:"command,omitempty"`
 }
 
-// Holder looks up which server holds a state directory. It is nil when none
-// does, or when the directory does not exist. It may be called at any time, by
-// any process that may read the directory.
+// Holder looks up which server holds a state directory. It is nil when none does, or when the directory does not exist.
+// It may be called at any time, by any process that may read the directory.
 func Holder(dir string) (*HolderInfo, error) {
-	// A holder has a record, and looking no further without one keeps those who
-	// look out of the way of those who take.
+	// A holder has a record, and looking no further without one keeps those who look out of the way of those who take.
 	if _, err := os.Stat(filepath.Join(dir, holderFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -100,8 +97,7 @@ func Holder(dir string) (*HolderInfo, error) {
 	return &info, nil
 }
 
-// readHolder returns what is known of the holder. A holder that has just taken
-// the lock may not have written it yet.
+// readHolder returns what is known of the holder. A holder that has just taken the lock may not have written it yet.
 func readHolder(dir string) HolderInfo {
 	var info HolderInfo
 	data, err := os.ReadFile(filepath.Join(dir, holderFile))
@@ -111,8 +107,7 @@ func readHolder(dir string) HolderInfo {
 	return info
 }
 
-// lock is the hold on a state directory. The kernel releases it when the process
-// ends, however it ends.
+// lock is the hold on a state directory. The kernel releases it when the process ends, however it ends.
 type lock struct {
 	dir  string
 	file *os.File
@@ -178,8 +173,7 @@ func (l *lock) write() error {
 	return nil
 }
 
-// release gives the directory back. What it cannot remove it leaves: without
-// the lock the record means nothing.
+// release gives the directory back. What it cannot remove it leaves: without the lock the record means nothing.
 func (l *lock) release() {
 	_ = os.Remove(filepath.Join(l.dir, holderFile))
 	_ = l.file.Close()

@@ -11,9 +11,8 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// phase is where a server is in its life, which decides how serious its log
-// entries are. While the parts of a server come and go, they complain about each other's
-// absence: only the error that Start returns matters.
+// phase is where a server is in its life, which decides how serious its log entries are. While the parts of a server
+// come and go, they complain about each other's absence: only the error that Start returns matters.
 type phase int32
 
 const (
@@ -28,11 +27,10 @@ var benign = map[string]bool{
 	"unable to add metrics baggage to gRPC trailer": true,
 }
 
-// logger hands the server's log entries to slog. The SDK workers inside the
-// server log through it too.
+// logger hands the server's log entries to slog. The SDK workers inside the server log through it too.
 //
-// An embedded server must not end the process, so Fatal ends the goroutine that
-// calls it, and what it said is kept for Start to return.
+// An embedded server must not end the process, so Fatal ends the goroutine that calls it, and what it said is kept for
+// Start to return.
 type logger struct {
 	to    *slog.Logger
 	tags  []tag.Tag

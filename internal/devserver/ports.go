@@ -54,9 +54,8 @@ const (
 	uiWhat       = "web UI"
 )
 
-// listen binds the port, or for AnyPort the preferred one, or else a free one.
-// The listener that comes back is the one that serves: a port is never given
-// back between being found free and being used.
+// listen binds the port, or for AnyPort the preferred one, or else a free one. The listener that comes back is the one
+// that serves: a port is never given back between being found free and being used.
 func listen(what, ip string, port, prefer int) (net.Listener, error) {
 	if port == AnyPort && prefer > 0 {
 		if l, err := bind(ip, prefer); err == nil {
@@ -71,8 +70,7 @@ func listen(what, ip string, port, prefer int) (net.Listener, error) {
 	return l, nil
 }
 
-// bind asks for IPv4 if the address is one, because Go understands "tcp" on
-// 0.0.0.0 as all addresses of IPv6 too.
+// bind asks for IPv4 if the address is one, because Go understands "tcp" on 0.0.0.0 as all addresses of IPv6 too.
 func bind(ip string, port int) (net.Listener, error) {
 	network := "tcp"
 	if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().Is4() {
@@ -89,8 +87,8 @@ func cause(err error) error {
 	return err
 }
 
-// reachable is the address under which a process on this machine reaches the
-// listener: that of the loopback interface if it is bound to all of them.
+// reachable is the address under which a process on this machine reaches the listener: that of the loopback interface
+// if it is bound to all of them.
 func reachable(l net.Listener) string {
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	ip := addr.Addr().Unmap()
@@ -103,8 +101,8 @@ func reachable(l net.Listener) string {
 	return netip.AddrPortFrom(ip, addr.Port()).String()
 }
 
-// reachLimit is how long a connection to this process itself may take. Without a network it fails at once; on an overloaded machine the process may
-// not run for seconds.
+// reachLimit is how long a connection to this process itself may take. Without a network it fails at once; on an
+// overloaded machine the process may not run for seconds.
 const reachLimit = 20 * time.Second
 
 // checkReach returns an error if this process cannot connect to itself, as in a network namespace whose loopback
@@ -132,9 +130,8 @@ func unreachable(err error) error {
 
 const readyPoll = 2 * time.Millisecond
 
-// waitReady returns when the server can start a workflow: a question for one
-// that does not exist is answered with "not found" only after it went through
-// the frontend, the namespace and the history shard.
+// waitReady returns when the server can start a workflow: a question for one that does not exist is answered with "not
+// found" only after it went through the frontend, the namespace and the history shard.
 func waitReady(ctx context.Context, address, namespace string) (err error) {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -1,11 +1,9 @@
-// Package devserver runs a Temporal server and its web UI inside this process,
-// with SQLite underneath: for a single machine, for tests, and for trying things
-// out. It listens on the loopback interface unless the options say otherwise, and has no
-// authentication.
+// Package devserver runs a Temporal server and its web UI inside this process, with SQLite underneath: for a single
+// machine, for tests, and for trying things out. It listens on the loopback interface unless the options say otherwise,
+// and has no authentication.
 //
-// A server keeps its state in a directory, or in memory. The state survives the
-// death of the process at any moment. One process at a time holds a directory;
-// the hold dies with the process.
+// A server keeps its state in a directory, or in memory. The state survives the death of the process at any moment. One
+// process at a time holds a directory; the hold dies with the process.
 package devserver
 
 import (
@@ -40,8 +38,7 @@ const (
 	stopTimeout = 10 * time.Second
 )
 
-// Server is a running Temporal server. Its methods may be called by any number
-// of goroutines.
+// Server is a running Temporal server. Its methods may be called by any number of goroutines.
 type Server struct {
 	address   string
 	namespace string
@@ -56,12 +53,11 @@ type Server struct {
 	endWatch  func() // of the disk; nil if nothing is watched
 }
 
-// Start starts a server. When it returns, the frontend answers and the namespace
-// can be used. The caller stops the server with Stop.
+// Start starts a server. When it returns, the frontend answers and the namespace can be used. The caller stops the
+// server with Stop.
 //
-// Errors that callers may want to distinguish: *HeldError (another process has
-// the directory), *VersionError (the state is of another server version) and
-// *PortError (a port that was asked for by number is taken).
+// Errors that callers may want to distinguish: *HeldError (another process has the directory), *VersionError (the state
+// is of another server version) and *PortError (a port that was asked for by number is taken).
 //
 // The first server of a process names the program for the SDK's workers in it
 // (worker.SetBinaryChecksum).
@@ -165,9 +161,8 @@ func (s *Server) openState(o Options) (*config.SQL, error) {
 	return fileConfig(dir, o.PowerSafe), nil
 }
 
-// listen binds all ports before anything is started, so that a port that is taken
-// is an error and nothing else: first those that were asked for by number, lest
-// another one be given them. The internal ones are on the loopback interface.
+// listen binds all ports before anything is started, so that a port that is taken is an error and nothing else: first
+// those that were asked for by number, lest another one be given them. The internal ones are on the loopback interface.
 func (s *Server) listen(o Options) (forUI net.Listener, on listeners, err error) {
 	on = listeners{}
 	bindUI := func() {
@@ -216,8 +211,7 @@ func (s *Server) serve(on listeners, push bool) error {
 	})
 }
 
-// Address returns the host:port at which a process on this machine reaches the
-// frontend.
+// Address returns the host:port at which a process on this machine reaches the frontend.
 func (s *Server) Address() string { return s.address }
 
 // UIURL returns the URL of the web UI for a browser on this machine; "" without one.
@@ -231,9 +225,8 @@ func (s *Server) UIURL() string {
 // Namespace returns the namespace that the server was started with.
 func (s *Server) Namespace() string { return s.namespace }
 
-// Stop ends the server, closes its ports, and gives the state directory back. It
-// takes at most about ten seconds, and may be called more than once. Clients and
-// workers are best stopped before it.
+// Stop ends the server, closes its ports, and gives the state directory back. It takes at most about ten seconds, and
+// may be called more than once. Clients and workers are best stopped before it.
 func (s *Server) Stop() { s.stop.Do(s.shutdown) }
 
 func (s *Server) shutdown() {
@@ -293,51 +286,48 @@ const (
 	maxPort      = 65535
 )
 
-// Options configure a server. The zero value is a server in memory, on a free
-// port of the loopback interface, without a web UI.
+// Options configure a server. The zero value is a server in memory, on a free port of the loopback interface, without a
+// web UI.
 type Options struct {
-	// Dir is the state directory: database, lock and version. It is made, for
-	// its owner only, when it is missing. "" keeps everything in memory.
+	// Dir is the state directory: database, lock and version. It is made, for its owner only, when it is missing. ""
+	// keeps everything in memory.
 	Dir string
-	// IP is the address that the frontend and the web UI bind. Default
-	// 127.0.0.1. The server has no authentication: whoever reaches this
-	// address can do everything.
+	// IP is the address that the frontend and the web UI bind. Default 127.0.0.1. The server has no authentication:
+	// whoever reaches this address can do everything.
 	IP string
 	// Port is the frontend's gRPC port, 1 to 65535. 0 or AnyPort: a free one.
 	Port int
-	// UIPort is the web UI's port, 1 to 65535. 0 (NoUI): no web UI. AnyPort: a
-	// free one.
+	// UIPort is the web UI's port, 1 to 65535. 0 (NoUI): no web UI. AnyPort: a free one.
 	UIPort int
-	// PreferPort is tried first when Port asks for a free one. 0: none. If it
-	// is in use, another one is used without a message.
+	// PreferPort is tried first when Port asks for a free one. 0: none. If it is in use, another one is used without a
+	// message.
 	PreferPort int
 	// PreferUIPort is for UIPort what PreferPort is for Port.
 	PreferUIPort int
-	// PowerSafe makes every acknowledged change survive a loss of power (SQLite
-	// synchronous=full). Without it the state survives the death of the process,
-	// kill -9 included, but the last changes may be lost with the machine.
+	// PowerSafe makes every acknowledged change survive a loss of power (SQLite synchronous=full). Without it the state
+	// survives the death of the process, kill -9 included, but the last changes may be lost with the machine.
 	PowerSafe bool
 	// NoPush keeps the server from pushing cancellations to workers, as most servers do: a running
 	// activity gets its cancellation with its next heartbeat.
 	NoPush bool
 	// Namespace is made when it is missing. Default DefaultNamespace.
 	Namespace string
-	// Retention is how long a closed workflow is kept, at least one hour.
-	// Default DefaultRetention. It counts when the namespace is made; a
-	// namespace that exists keeps its own.
+	// Retention is how long a closed workflow is kept, at least one hour. Default DefaultRetention. It counts when the
+	// namespace is made; a namespace that exists keeps its own.
 	Retention time.Duration
 	// SearchAttributes are registered when the namespace is made. Default: none.
 	SearchAttributes map[string]enums.IndexedValueType
 	// Lists are list filters of Temporal by a short path of the web UI, such as "/jobs", that leads to the list of what
 	// the filter finds. Default: none.
 	Lists map[string]string
-	// For names what the server is started for, a job say, for those who find the directory held (see HolderInfo). Default: "".
+	// For names what the server is started for, a job say, for those who find the directory held (see HolderInfo).
+	// Default: "".
 	For string
 	// Note gets messages for people that cannot wait: that the disk of Dir is full, and that it has room again.
 	// Another goroutine calls it, and not after Stop. Default: they are logged as errors.
 	Note func(text string)
-	// Logger receives what the server, its own workers and the web UI log. nil:
-	// errors go to standard error, everything below is dropped.
+	// Logger receives what the server, its own workers and the web UI log. nil: errors go to standard error, everything
+	// below is dropped.
 	Logger *slog.Logger
 }
 

@@ -33,8 +33,8 @@ import (
 
 const databaseFile = "temporal.db"
 
-// starts numbers the servers of this process, so that no two share a database
-// connection: the server's pool keeps connections by name and never drops one.
+// starts numbers the servers of this process, so that no two share a database connection: the server's pool keeps
+// connections by name and never drops one.
 var starts atomic.Int64
 
 // memoryConfig describes a database in memory, a new one for every call.
@@ -54,8 +54,8 @@ func fileConfig(dir string, powerSafe bool) *config.SQL {
 	}
 	return &config.SQL{
 		PluginName: sqliteplugin.PluginName,
-		// The server's transactions are not made for several connections: they end
-		// as "database is locked". It uses one by default.
+		// The server's transactions are not made for several connections: they end as "database is locked". It uses one
+		// by default.
 		DatabaseName: uriPath(filepath.Join(dir, databaseFile)),
 		ConnectAttributes: map[string]string{
 			"mode":         "rw",
@@ -73,9 +73,8 @@ func uriPath(path string) string {
 	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(path))
 }
 
-// prepare makes sure that the directory holds a complete database of this
-// version. A process may die anywhere in it: the database gets its name last,
-// when it and the version file are complete and on disk.
+// prepare makes sure that the directory holds a complete database of this version. A process may die anywhere in it:
+// the database gets its name last, when it and the version file are complete and on disk.
 func prepare(dir string) error {
 	path := filepath.Join(dir, databaseFile)
 	_, err := os.Stat(path)
@@ -104,8 +103,8 @@ func prepare(dir string) error {
 	return syncDir(dir)
 }
 
-// setupSchema makes a database file that only its owner reads: all statements in
-// one transaction, on disk when it returns.
+// setupSchema makes a database file that only its owner reads: all statements in one transaction, on disk when it
+// returns.
 func setupSchema(path string) (err error) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return err
@@ -147,9 +146,8 @@ func makeNamespace(cfg *config.SQL, o Options) error {
 	return sqlite.CreateNamespaces(cfg, namespace)
 }
 
-// closeDatabase closes the connection that the server's pool keeps open for the
-// life of the process: the write-ahead log is folded into the database, a
-// database in memory is given back.
+// closeDatabase closes the connection that the server's pool keeps open for the life of the process: the write-ahead
+// log is folded into the database, a database in memory is given back.
 func closeDatabase(cfg *config.SQL) error {
 	db, err := connection(cfg)
 	if err != nil {
@@ -158,9 +156,8 @@ func closeDatabase(cfg *config.SQL) error {
 	return db.Close()
 }
 
-// connection returns the pool's connection to a database. The pool has no way to
-// close it, so it is taken from its unexported field. If that field ever
-// changes, the connection stays open, which does no harm.
+// connection returns the pool's connection to a database. The pool has no way to close it, so it is taken from its
+// unexported field. If that field ever changes, the connection stays open, which does no harm.
 func connection(cfg *config.SQL) (*sqlx.DB, error) {
 	db, err := persistence.NewSQLDB(sqlplugin.DbKindUnknown, cfg, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {
@@ -270,8 +267,7 @@ const TemporalVersion = headers.ServerVersion
 type VersionError struct {
 	// Dir is the state directory.
 	Dir string
-	// Have describes the version that wrote the directory, Want the one in this
-	// program.
+	// Have describes the version that wrote the directory, Want the one in this program.
 	Have, Want string
 }
 
@@ -299,8 +295,7 @@ func (v version) String() string {
 	return fmt.Sprintf("%s (schema %s, %s)", v.Server, v.Schema, v.Visibility)
 }
 
-// checkVersion compares the version file of a directory that holds a database
-// with this program.
+// checkVersion compares the version file of a directory that holds a database with this program.
 func checkVersion(dir string) error {
 	have, err := readVersion(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -331,8 +326,7 @@ func writeVersion(dir string) error {
 	return writeJSON(filepath.Join(dir, versionFile), thisVersion(), true)
 }
 
-// writeJSON replaces a file as a whole; durable: and has it on disk. The caller
-// holds the directory.
+// writeJSON replaces a file as a whole; durable: and has it on disk. The caller holds the directory.
 func writeJSON(path string, value any, durable bool) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

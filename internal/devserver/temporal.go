@@ -36,15 +36,13 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 )
 
-// clusterName is what the server calls itself in its own records. It is part of
-// the state on disk.
+// clusterName is what the server calls itself in its own records. It is part of the state on disk.
 const clusterName = "active"
 
 // listeners are the bound ports of the server's services.
 type listeners map[primitives.ServiceName]net.Listener
 
-// modules are the services that make up the server, as temporal/fx.go of the
-// server puts them together.
+// modules are the services that make up the server, as temporal/fx.go of the server puts them together.
 var modules = map[primitives.ServiceName]fx.Option{
 	primitives.FrontendService: frontend.Module,
 	primitives.HistoryService:  fx.Options(history.QueueModule, history.Module, replication.Module),
@@ -52,9 +50,8 @@ var modules = map[primitives.ServiceName]fx.Option{
 	primitives.WorkerService:   worker.Module,
 }
 
-// newTemporal assembles the server. It differs from temporal.NewServer in that
-// its services serve listeners that are bound already, so that ports can neither
-// be lost nor end the process, and in that it never exports traces.
+// newTemporal assembles the server. It differs from temporal.NewServer in that its services serve listeners that are
+// bound already, so that ports can neither be lost nor end the process, and in that it never exports traces.
 func newTemporal(on listeners, sql *config.SQL, push bool, logger *logger, kept *connections) (temporal.Server, error) {
 	top := []fx.Option{temporal.TopLevelModule, fx.Replace([]oteltrace.SpanExporter{})}
 	for name := range modules {
@@ -87,7 +84,8 @@ func service(name primitives.ServiceName, l net.Listener, kept *connections) ser
 			params.GetCommonServiceOptions(name),
 			modules[name],
 			extra,
-			// What spans would say of this process. Finding that out fails for a user without an entry in passwd, and without /proc.
+			// What spans would say of this process. Finding that out fails for a user without an entry in passwd, and
+			// without /proc.
 			fx.Replace(otelresource.Empty()),
 			fx.Decorate(func(f common.RPCFactory) common.RPCFactory {
 				return &rpcFactory{RPCFactory: f, listener: l, kept: kept}
@@ -163,17 +161,15 @@ func guard(logger *logger, f func() error) error {
 	return <-done
 }
 
-// nameBinary gives the SDK a name for this program. Without one the first worker
-// of the process, which is one inside the server, reads the whole executable for
-// a checksum: a third of a second for a program that contains a server.
+// nameBinary gives the SDK a name for this program. Without one the first worker of the process, which is one inside
+// the server, reads the whole executable for a checksum: a third of a second for a program that contains a server.
 var nameBinary = sync.OnceFunc(func() {
 	if name := binaryName(); name != "" {
 		sdkworker.SetBinaryChecksum(name)
 	}
 })
 
-// binaryName differs from build to build, which is all that the SDK asks of it:
-// it marks reset points in histories.
+// binaryName differs from build to build, which is all that the SDK asks of it: it marks reset points in histories.
 func binaryName() string {
 	name := ""
 	if path, err := os.Executable(); err == nil { // otherwise there is no /proc, and the SDK would panic
@@ -188,9 +184,8 @@ func binaryName() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// connections are the client connections between the server's services, which
-// the server opens and never closes. Left alone, each would hold goroutines for
-// the life of the process and dial a port that belongs to somebody else by then.
+// connections are the client connections between the server's services, which the server opens and never closes. Left
+// alone, each would hold goroutines for the life of the process and dial a port that belongs to somebody else by then.
 type connections struct {
 	mu     sync.Mutex
 	open   map[any]func()
@@ -231,8 +226,8 @@ func (c *connections) keep(conn *grpc.ClientConn) *grpc.ClientConn {
 
 // rpcFactory gives a service its bound listener and keeps its connections.
 //
-// The server makes a new connection to a frontend for some requests, ListSearchAttributes among them, which every start of a job
-// makes, and never closes it. Here there is one connection to each address, which all of them use.
+// The server makes a new connection to a frontend for some requests, ListSearchAttributes among them, which every start
+// of a job makes, and never closes it. Here there is one connection to each address, which all of them use.
 type rpcFactory struct {
 	common.RPCFactory
 	listener net.Listener
@@ -279,8 +274,7 @@ func (f *rpcFactory) CreateMatchingGRPCConnection(address string) *grpc.ClientCo
 	return f.kept.keep(f.RPCFactory.CreateMatchingGRPCConnection(address))
 }
 
-// sdkFactory keeps the connection of a service's SDK clients, which they share
-// with the system client.
+// sdkFactory keeps the connection of a service's SDK clients, which they share with the system client.
 type sdkFactory struct {
 	sdk.ClientFactory
 	kept *connections

@@ -27,10 +27,9 @@ import (
 	"github.com/stint-run/stint/internal/trap"
 )
 
-// ui is the web UI. It is put together from the parts of Temporal's ui-server in
-// the order in which server.NewServer there does it, because that one insists on
-// binding the port itself, ends the process when it cannot, and never closes its
-// connection to the frontend.
+// ui is the web UI. It is put together from the parts of Temporal's ui-server in the order in which server.NewServer
+// there does it, because that one insists on binding the port itself, ends the process when it cannot, and never closes
+// its connection to the frontend.
 type ui struct {
 	url    string
 	server *http.Server

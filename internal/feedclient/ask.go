@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// attemptLimit is how long an attempt lasts, beyond what the feed may wait. An attempt that has had no answer by then
-	// is repeated; the server knows it by its ID. It is also the time between two looks for a worker.
+	// attemptLimit is how long an attempt lasts, beyond what the feed may wait. An attempt that has had no answer by
+	// then is repeated; the server knows it by its ID. It is also the time between two looks for a worker.
 	attemptLimit = 3 * time.Second
 	// unservedAfter is how many looks in a row must find no worker before callers get an error.
 	unservedAfter = 2
@@ -31,8 +31,8 @@ type asking struct {
 	needless func() bool
 }
 
-// ask repeats a request, with its ID and at its leg, until its outcome is known, or the context ends. The error is then the
-// context's cause, [ErrUnserved], or what the last attempt has ended with.
+// ask repeats a request, with its ID and at its leg, until its outcome is known, or the context ends. The error is then
+// the context's cause, [ErrUnserved], or what the last attempt has ended with.
 func (c *Client) ask(ctx context.Context, a asking) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,8 +103,8 @@ func (c *Client) either(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(errors.New("done")) }
 }
 
-// seekAfter looks for the successor of a leg that takes no more items, the number of which may be known (0: it is not). The
-// lock is held.
+// seekAfter looks for the successor of a leg that takes no more items, the number of which may be known (0: it is not).
+// The lock is held.
 func (c *Client) seekAfter(l *leg, number int) {
 	if c.open != l {
 		return // that has been found already
@@ -143,8 +143,8 @@ func callersError(err error) error {
 	return err
 }
 
-// locate returns the leg that takes items, which is not the stale one unless that is not known to have ended. It repeats
-// until that is known, or the context ends. Errors: *EndedError, *FatalError, ErrUnserved, the context's cause.
+// locate returns the leg that takes items, which is not the stale one unless that is not known to have ended. It
+// repeats until that is known, or the context ends. Errors: *EndedError, *FatalError, ErrUnserved, the context's cause.
 func (c *Client) locate(ctx context.Context, stale *leg, number int) (Leg, error) {
 	checked, alone := time.Now(), 0
 	for tries := 1; ; tries++ {
@@ -197,8 +197,8 @@ func (c *Client) gone(l *leg) {
 	c.seekAfter(l, 0)
 }
 
-// over takes note that a leg has ended its work before all its items had been done, for the reason that it gives. The lock
-// is held.
+// over takes note that a leg has ended its work before all its items had been done, for the reason that it gives. The
+// lock is held.
 func (c *Client) over(l *leg, reason string) {
 	l.over = reason
 	if c.open == l {
@@ -206,8 +206,8 @@ func (c *Client) over(l *leg, reason string) {
 	}
 }
 
-// wake wakes those that wait for results of a leg that has ended, once no answer is under way that may bring them. The lock
-// is held.
+// wake wakes those that wait for results of a leg that has ended, once no answer is under way that may bring them. The
+// lock is held.
 func (c *Client) wake(l *leg) {
 	if !l.gone && l.over == "" || len(l.under) > 0 || len(l.waiters) == 0 {
 		return
@@ -233,8 +233,8 @@ func (c *Client) wake(l *leg) {
 	})
 }
 
-// orphan ends lists whose leg has ended without giving them a result: with the feed's own end if it has ended; otherwise
-// their outcome is in its output. The lock is held.
+// orphan ends lists whose leg has ended without giving them a result: with the feed's own end if it has ended;
+// otherwise their outcome is in its output. The lock is held.
 func (c *Client) orphan(l Leg, lists []*List) {
 	stale := &leg{Leg: l, gone: true}
 	c.spawn(func() {

@@ -201,8 +201,8 @@ func (c *Client) forget(l *leg) {
 	}
 }
 
-// Put submits items whose results nobody takes. A patient list waits for room. The deadline is the caller's, zero if there is
-// none. The items are not copied.
+// Put submits items whose results nobody takes. A patient list waits for room. The deadline is the caller's, zero if
+// there is none. The items are not copied.
 func (c *Client) Put(items []json.RawMessage, patient bool, deadline time.Time) *List {
 	return c.submit(&List{kind: unasked, items: items, patient: patient, deadline: deadline})
 }
@@ -252,8 +252,8 @@ func (l *List) fail(err error) {
 	close(l.done)
 }
 
-// Accepted returns once the list's items have been accepted, or its error. If the context ends first, nothing more becomes
-// of a list that has not been sent; for one that has been, the error is an *[UncertainError].
+// Accepted returns once the list's items have been accepted, or its error. If the context ends first, nothing more
+// becomes of a list that has not been sent; for one that has been, the error is an *[UncertainError].
 func (l *List) Accepted(ctx context.Context) error {
 	select {
 	case <-l.accepted:
@@ -319,8 +319,8 @@ func (l *List) EndPatience() {
 // Done is closed when the list's item has an outcome, or will have none.
 func (l *List) Done() <-chan struct{} { return l.done }
 
-// Outcome returns the outcome of the list's item, once Done is closed, or the list's error. A result of a session that has
-// ended does not show.
+// Outcome returns the outcome of the list's item, once Done is closed, or the list's error. A result of a session that
+// has ended does not show.
 func (l *List) Outcome() (wire.ItemResult, error) {
 	c := l.client
 	c.mu.Lock()

@@ -11,29 +11,31 @@ import (
 )
 
 const (
-	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that waits,
-	// three of the ten that Temporal allows are a client's.
+	// maxCarriers is how many exchanges that carry items and do not wait are under way at once. With the one that
+	// waits, three of the ten that Temporal allows are a client's.
 	maxCarriers = 2
 	// gather is how long an exchange is held back for callers that have just been answered together, so that those that
-	// put again soon go in the same one: groups that have come apart stay so, because a slot serves one, then the other.
+	// put again soon go in the same one: groups that have come apart stay so, because a slot serves one, then the
+	// other.
 	gather = 5 * time.Millisecond
-	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by then
-	// which item it is; and how long before it the reason for the delay is looked for.
+	// lead is how long before a caller's deadline an exchange that waits for its result ends, so that it is known by
+	// then which item it is; and how long before it the reason for the delay is looked for.
 	lead = 250 * time.Millisecond
 	// A leg that has no room is asked again after gateFirst, then after twice as long each time, up to gateMost.
 	gateFirst = 5 * time.Millisecond
 	gateMost  = 200 * time.Millisecond
-	// lastProbe is how long before a caller's deadline its list is no longer sent to find out whether there is room, or a
-	// quarter of its time if that is less: the answer would come too late to say whether the list was accepted.
+	// lastProbe is how long before a caller's deadline its list is no longer sent to find out whether there is room, or
+	// a quarter of its time if that is less: the answer would come too late to say whether the list was accepted.
 	lastProbe = 2 * time.Second
-	// A leg that is not open yet is asked again after earlyFirst, then after twice as long each time, up to earlyMost; after
-	// every earlyTries it is looked up which one is.
+	// A leg that is not open yet is asked again after earlyFirst, then after twice as long each time, up to earlyMost;
+	// after every earlyTries it is looked up which one is.
 	earlyFirst = 5 * time.Millisecond
 	earlyMost  = 250 * time.Millisecond
 	earlyTries = 8
 )
 
-// sendQueue is what waits to be sent, and why it waits: for callers that put again soon, or for room in the feed. The client's lock guards it.
+// sendQueue is what waits to be sent, and why it waits: for callers that put again soon, or for room in the feed. The
+// client's lock guards it.
 type sendQueue struct {
 	linger   time.Duration
 	lanes    [2]*lane      // by kind
@@ -80,8 +82,8 @@ func (c *Client) arm(now, next time.Time) {
 	})
 }
 
-// unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the first
-// one if that is to be found out.
+// unpark puts patient lists back into their queues when the gate has opened: all of them if there is room again, the
+// first one if that is to be found out.
 func (q *sendQueue) unpark(now time.Time, later func(time.Time)) {
 	for _, lane := range q.lanes {
 		lane.parked = slices.DeleteFunc(lane.parked, func(l *List) bool { return l.phase != parked })
@@ -183,8 +185,8 @@ func (c *Client) sendOne(kinds []kind, now time.Time, later func(time.Time)) boo
 	return false
 }
 
-// due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or if
-// they fill an exchange.
+// due returns when the first queued list of a kind is to be sent: at once if it, or another, has been sent before, or
+// if they fill an exchange.
 func (q *sendQueue) due(k kind, now time.Time) time.Time {
 	first := q.lanes[k].queue[0]
 	at := first.submitted.Add(q.linger)

@@ -68,8 +68,8 @@ func (c *Client) onOpenLeg(ctx context.Context, try func(context.Context, Leg) e
 	}
 }
 
-// Reset begins the next session. Everyone who waits for a result of an earlier one is woken, and none shows after Reset has
-// returned. If the context ends first, it is not known whether the session has ended.
+// Reset begins the next session. Everyone who waits for a result of an earlier one is woken, and none shows after Reset
+// has returned. If the context ends first, it is not known whether the session has ended.
 func (c *Client) Reset(ctx context.Context) (wire.ResetDone, error) {
 	var done wire.ResetDone
 	ids := map[Leg]string{}
@@ -93,8 +93,8 @@ func (c *Client) Reset(ctx context.Context) (wire.ResetDone, error) {
 	return done, nil
 }
 
-// Close closes the feed. It is not an error if that has been done before. Errors: *EndedError, *FatalError, ErrUnserved,
-// the context's cause.
+// Close closes the feed. It is not an error if that has been done before. Errors: *EndedError, *FatalError,
+// ErrUnserved, the context's cause.
 func (c *Client) Close(ctx context.Context) error {
 	ctx, stop := c.either(ctx)
 	defer stop()
@@ -149,12 +149,12 @@ func (c *Client) Call(ctx context.Context, item []byte) (wire.ItemResult, error)
 	return l.Outcome()
 }
 
-// Await returns once a list's item has an outcome, which may be the list's error. The context has a deadline. Errors: those of
-// Call.
+// Await returns once a list's item has an outcome, which may be the list's error. The context has a deadline. Errors:
+// those of Call.
 func (c *Client) Await(ctx context.Context, l *List) error { return c.await(ctx, l, l.done) }
 
-// PutWithin submits items, patiently for a limit (0: not at all), and returns once they have been accepted. The context has a
-// deadline. Errors: those of Call.
+// PutWithin submits items, patiently for a limit (0: not at all), and returns once they have been accepted. The context
+// has a deadline. Errors: those of Call.
 func (c *Client) PutWithin(ctx context.Context, limit time.Duration, items []json.RawMessage) error {
 	deadline, _ := ctx.Deadline()
 	l := c.Put(items, limit > 0, deadline)
@@ -216,7 +216,8 @@ func (c *Client) late(ctx context.Context, l *List, far <-chan struct{}, why *in
 	return err
 }
 
-// queuedFor returns how long a list's item has been in a queue, the client's own or its leg's; below 0 if that is not known.
+// queuedFor returns how long a list's item has been in a queue, the client's own or its leg's; below 0 if that is not
+// known.
 func (l *List) queuedFor(why *inquiry) time.Duration {
 	switch l.phase {
 	case queued, parked:

@@ -24,7 +24,8 @@ import (
 
 // Job is what is known of a feed's job.
 type Job interface {
-	// Open returns the number of the leg that takes items, 0 if there is none yet, and the job's pool. Errors: *[EndedError].
+	// Open returns the number of the leg that takes items, 0 if there is none yet, and the job's pool. Errors:
+	// *[EndedError].
 	Open(ctx context.Context) (number int, pool string, err error)
 	// Ended is that of [Legs].
 	Ended(ctx context.Context, reason string) error
@@ -247,7 +248,8 @@ func slimmed(body *anypb.Any) *anypb.Any {
 	return slim
 }
 
-// Leg is one run of one of a feed's legs. A job that is started anew, or resumed, has other runs under the same numbers.
+// Leg is one run of one of a feed's legs. A job that is started anew, or resumed, has other runs under the same
+// numbers.
 type Leg struct {
 	Number int
 	Run    string
@@ -308,7 +310,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the feed has refused the items: %s", e.Type)
 }
 
-// EndedError reports that the feed takes no items: it is unknown, closed, stopped or failed. Err is the error for callers.
+// EndedError reports that the feed takes no items: it is unknown, closed, stopped or failed. Err is the error for
+// callers.
 type EndedError struct {
 	Err    error
 	Closed bool // it has been closed, and has done all

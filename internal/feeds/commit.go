@@ -45,8 +45,8 @@ func Commit(ctx context.Context, dir store.Dir, in wire.CommitFeedInput) (manife
 	return ledger.WriteManifest(ctx, dir, in.Ref, in.Leg, in.Previous, entries, wire.Besides{Below: in.Accepted, Spills: spills})
 }
 
-// gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It sorts all
-// by ordinal.
+// gather checks what is to be committed, and joins neighbours: inline outcomes of one session, and discarded items. It
+// sorts all by ordinal.
 func gather(in wire.CommitFeedInput) ([]wire.FeedEntry, error) {
 	all := slices.Clone(in.Entries)
 	for _, r := range in.Discarded {

@@ -71,8 +71,8 @@ func (s *Items) Next(chunk *records.Chunk, items, size int) error {
 	return nil
 }
 
-// line is a value as a line of a file in the format; it is valid until the next call. If it is none, it returns the value
-// as it is, and an error that says why.
+// line is a value as a line of a file in the format; it is valid until the next call. If it is none, it returns the
+// value as it is, and an error that says why.
 func (s *Items) line(value json.RawMessage) ([]byte, error) {
 	if records.JSONLines(&s.shape) {
 		s.buffer.Reset()
@@ -135,8 +135,8 @@ func (s *Items) Unchanged(context.Context) error { return nil }
 // Close does nothing.
 func (s *Items) Close() {}
 
-// Sink takes the outcomes of one batch of a feed: it holds them, up to [wire.MaxInline] bytes, and writes them to a part from
-// then on. It does not open the store before that. One goroutine may use it.
+// Sink takes the outcomes of one batch of a feed: it holds them, up to [wire.MaxInline] bytes, and writes them to a
+// part from then on. It does not open the store before that. One goroutine may use it.
 type Sink struct {
 	open  func() (store.Dir, error)
 	run   string
@@ -212,8 +212,8 @@ func (s *Sink) grow(ctx context.Context, more int) error {
 	return nil
 }
 
-// Commit makes a part durable, if there is one, and names it in the entry. It sets the sizes and checksums of the entry,
-// which of inline outcomes are those that a part of them would have.
+// Commit makes a part durable, if there is one, and names it in the entry. It sets the sizes and checksums of the
+// entry, which of inline outcomes are those that a part of them would have.
 func (s *Sink) Commit(entry *wire.Entry) error {
 	entry.Part = s.token
 	if s.part != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxLost is more items than the legs of a feed can have accepted and not committed; lostAtOnce is how many are recorded in one part.
+	// maxLost is more items than the legs of a feed can have accepted and not committed; lostAtOnce is how many are
+	// recorded in one part.
 	maxLost    = 10_000_000
 	lostAtOnce = 20_000
 )
@@ -22,12 +23,14 @@ const (
 // lostType is the type of the error of an item that is lost.
 const lostType = "Lost"
 
-// lostMessage is what people read about such an item. Its legs had it in their histories, which the server removes after its retention.
+// lostMessage is what people read about such an item. Its legs had it in their histories, which the server removes
+// after its retention.
 const lostMessage = "an earlier run of the feed has accepted the item, and neither an outcome nor a copy of it is left: " +
 	"the history of its leg was gone when the feed was resumed; put it again"
 
-// rescue looks for manifests of earlier runs that nothing names: a leg may have had one written, and its history was gone before anybody
-// heard of that. Those that have nothing but items which are lost otherwise count from now on. It returns the chain with them.
+// rescue looks for manifests of earlier runs that nothing names: a leg may have had one written, and its history was
+// gone before anybody heard of that. Those that have nothing but items which are lost otherwise count from now on. It
+// returns the chain with them.
 func (p *plan) rescue(ctx context.Context) (ledger.Links, error) {
 	links, err := ledger.Chain(ctx, p.dir, p.in.Resume)
 	if err != nil {
@@ -116,8 +119,8 @@ func (p *plan) fillsGaps(ctx context.Context, links ledger.List) (bool, error) {
 	return some && all, err
 }
 
-// recordLost records the items as failed of which nothing is left, so that the books balance and the feed goes on. They cannot be run
-// Again: what they were is lost, too.
+// recordLost records the items as failed of which nothing is left, so that the books balance and the feed goes on. They
+// cannot be run Again: what they were is lost, too.
 func (p *plan) recordLost(ctx context.Context) error {
 	if len(p.lost) == 0 {
 		return nil

@@ -26,8 +26,8 @@ const (
 	batchBytes = 1 << 20
 )
 
-// Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first page it
-// writes the source table, and records the items as failed of which the store has nothing (lost.go).
+// Plan returns a page of batches of the items that earlier runs had accepted, and that have no outcome. For the first
+// page it writes the source table, and records the items as failed of which the store has nothing (lost.go).
 func Plan(ctx context.Context, n *inputs.Inputs, dir store.Dir, in wire.PlanFeedInput) (wire.PlanFeedResult, error) {
 	links := ledger.Along(dir, in.Resume)
 	p := &plan{dir: dir, in: in}

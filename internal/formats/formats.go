@@ -16,7 +16,8 @@ type Format struct {
 	Name string
 	// Extensions of files that have it, with the dot, in lower case: the first one is that of files that stint writes.
 	Extensions []string
-	// Of is the format of which this is one way to write it, with this Delimiter and Quote. Empty: it is a format itself.
+	// Of is the format of which this is one way to write it, with this Delimiter and Quote. Empty: it is a format
+	// itself.
 	Of, Delimiter, Quote string
 	// Delimited means that items are records, whose fields have a delimiter, and maybe quotes, that may be chosen.
 	Delimited bool
@@ -41,14 +42,15 @@ func Named(name string) (f Format, ok bool) {
 	return first(func(f Format) bool { return f.Name == name })
 }
 
-// ByExtension returns the format of files with an extension, with its dot, whatever its case; ok is false if there is none.
+// ByExtension returns the format of files with an extension, with its dot, whatever its case; ok is false if there is
+// none.
 func ByExtension(extension string) (f Format, ok bool) {
 	extension = strings.ToLower(extension)
 	return first(func(f Format) bool { return slices.Contains(f.Extensions, extension) })
 }
 
-// Extension returns the extension of files that stint writes in a format, with its dot: with this delimiter, if a format of
-// its own has it.
+// Extension returns the extension of files that stint writes in a format, with its dot: with this delimiter, if a
+// format of its own has it.
 func Extension(format, delimiter string) string {
 	f, ok := first(func(f Format) bool { return f.Of == format && f.Delimiter == delimiter })
 	if !ok {

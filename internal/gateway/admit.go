@@ -53,8 +53,8 @@ const (
 	freshFile = 2 * time.Second
 )
 
-// Tokens are those of a file: one on each line. The file is read again when it has changed. A file that cannot be read, or is
-// not valid, has no tokens.
+// Tokens are those of a file: one on each line. The file is read again when it has changed. A file that cannot be read,
+// or is not valid, has no tokens.
 type Tokens struct {
 	path string
 	log  *slog.Logger

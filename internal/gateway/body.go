@@ -94,7 +94,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// late returns an error if the body has kept a read waiting for too long. The server cancels the request then, before the read knows.
+// late returns an error if the body has kept a read waiting for too long. The server cancels the request then, before
+// the read knows.
 func (b *body) late() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -339,12 +340,13 @@ func (l *lines) readError(err error) error {
 	return l.body.readError(err)
 }
 
-// maxUnwanted is how much of a body that is not wanted is read, so that the connection can be used again. It is net/http's own limit.
+// maxUnwanted is how much of a body that is not wanted is read, so that the connection can be used again. It is
+// net/http's own limit.
 const maxUnwanted = 256 << 10 // bytes
 
-// skipBody reads the body of a request that needs none, before the request takes a place. Otherwise net/http would read it when
-// the answer is sent, and nobody would notice until then that the client has left. The server's ReadTimeout limits how long that
-// takes; it ends with the body, so a long answer may follow.
+// skipBody reads the body of a request that needs none, before the request takes a place. Otherwise net/http would read
+// it when the answer is sent, and nobody would notice until then that the client has left. The server's ReadTimeout
+// limits how long that takes; it ends with the body, so a long answer may follow.
 func skipBody(a *answer, r *http.Request) error {
 	err := unwanted(r)
 	if err != nil {

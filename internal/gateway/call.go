@@ -60,7 +60,8 @@ func (g *Gateway) callOne(a *answer, r *http.Request, f Feed, limit time.Duratio
 	return nil
 }
 
-// outcome is a line of an answer: the outcome of one item. A result is added as it stands; otherwise Dropped or Error is set.
+// outcome is a line of an answer: the outcome of one item. A result is added as it stands; otherwise Dropped or Error
+// is set.
 type outcome struct {
 	Index   int64      `json:"index"`          // of the item in the request, from 0
 	Item    *int64     `json:"item,omitempty"` // its ordinal in the feed, if it is known
@@ -76,8 +77,8 @@ type itemError struct {
 	Message string `json:"message"`
 }
 
-// callLines answers a request with any number of items. Its error is one before the first outcome; afterwards, an error is
-// the last line.
+// callLines answers a request with any number of items. Its error is one before the first outcome; afterwards, an error
+// is the last line.
 func (g *Gateway) callLines(a *answer, r *http.Request, f Feed, limit time.Duration) (err error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	if err := http.NewResponseController(a.ResponseWriter).EnableFullDuplex(); err != nil {
@@ -194,11 +195,12 @@ func (s *streaming) finish(err error) {
 	s.out.close()
 }
 
-// maxInHand bounds the items of a request that have been taken and have no outcome yet, in bytes. One item may be larger.
+// maxInHand bounds the items of a request that have been taken and have no outcome yet, in bytes. One item may be
+// larger.
 const maxInHand = 4 << 20
 
-// hand is what a request for results has in hand: items that have been taken from its body, and have no outcome yet. It limits
-// their bytes, and how long the first of them is waited for.
+// hand is what a request for results has in hand: items that have been taken from its body, and have no outcome yet. It
+// limits their bytes, and how long the first of them is waited for.
 type hand struct {
 	limit time.Duration
 	late  func(waited time.Duration) // the first has been waited for too long

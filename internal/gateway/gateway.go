@@ -41,8 +41,8 @@ import (
 // Value is an item or a result: a JSON value.
 type Value = json.RawMessage
 
-// Feed is what the gateway needs of a client of a feed: a *jobs.Feed[Value, Value], whose methods say what holds for these.
-// It is used by many goroutines at once.
+// Feed is what the gateway needs of a client of a feed: a *jobs.Feed[Value, Value], whose methods say what holds for
+// these. It is used by many goroutines at once.
 type Feed interface {
 	Put(ctx context.Context, items ...Value) error
 	PutWait(ctx context.Context, limit time.Duration, items ...Value) error
@@ -287,8 +287,8 @@ func describe(a *answer, _ *http.Request) { a.send(http.StatusOK, document) }
 // maxIdle is how many feeds are kept ready for the next request.
 const maxIdle = 64
 
-// feeds are the feeds in use, and those used last. Requests for one feed share a client, so that what they send goes to the
-// feed in a few exchanges.
+// feeds are the feeds in use, and those used last. Requests for one feed share a client, so that what they send goes to
+// the feed in a few exchanges.
 type feeds struct {
 	open func(name string) Feed
 

@@ -10,7 +10,8 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
-// problem is an error as clients see it. Type is a code of package jobs or a type below, and the name of the error in the client for Python.
+// problem is an error as clients see it. Type is a code of package jobs or a type below, and the name of the error in
+// the client for Python.
 type problem struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`

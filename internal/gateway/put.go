@@ -17,8 +17,8 @@ type putAnswer struct {
 	Accepted int64 `json:"accepted"`
 }
 
-// put gives a request's items to a feed. A body of known length that is no more than one list is accepted or refused as a
-// whole. Otherwise its items flow, in lists of what there is.
+// put gives a request's items to a feed. A body of known length that is no more than one list is accepted or refused as
+// a whole. Otherwise its items flow, in lists of what there is.
 func (g *Gateway) put(a *answer, r *http.Request) {
 	p := &putter{}
 	err := g.withPut(a, r, p)

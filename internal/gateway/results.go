@@ -11,10 +11,12 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
-// aliveEvery is how often an answer that has nothing to say has an empty line, so that both sides notice the other's end.
+// aliveEvery is how often an answer that has nothing to say has an empty line, so that both sides notice the other's
+// end.
 const aliveEvery = 15 * time.Second
 
-// recorded is a line of results: one that the feed has recorded, as it stands, and the cursor from which reading goes on after it.
+// recorded is a line of results: one that the feed has recorded, as it stands, and the cursor from which reading goes
+// on after it.
 func recorded(r jobs.RecordedResult[Value]) []byte {
 	line := text.JSONField([]byte("{}"), "result", r.Out)
 	cursor, _ := text.JSON(r.Next.String()) // a string can be encoded

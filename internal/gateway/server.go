@@ -47,8 +47,8 @@ func Check(address string, o Options) error {
 	return nil
 }
 
-// Listen takes an address, HOST:PORT, and sets what of the options depends on it. Requests wait until Serve is called. Its
-// error is an *[OpenError] if the address is not this machine's alone, and there are no tokens.
+// Listen takes an address, HOST:PORT, and sets what of the options depends on it. Requests wait until Serve is called.
+// Its error is an *[OpenError] if the address is not this machine's alone, and there are no tokens.
 func Listen(address string, o Options) (*Server, error) {
 	if err := Check(address, o); err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ func Listen(address string, o Options) (*Server, error) {
 // Address returns where the gateway listens, as HOST:PORT.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve answers requests until the context ends. Then it takes no more, and those under way have as long as drain says; what
-// is left then gets an error as its end. It can be called once.
+// Serve answers requests until the context ends. Then it takes no more, and those under way have as long as drain says;
+// what is left then gets an error as its end. It can be called once.
 func (s *Server) Serve(ctx context.Context, drain time.Duration) error {
 	served := trap.Go("serving the gateway", func() error { return s.http.Serve(s.listener) })
 	defer s.gateway.Close()
@@ -116,8 +116,8 @@ const (
 	maxStrangers = 500
 )
 
-// door bounds the connections of a gateway, so that those who have no token cannot keep out those who have one: beyond the limits the
-// oldest stranger has to go, a connection of which no request has been admitted.
+// door bounds the connections of a gateway, so that those who have no token cannot keep out those who have one: beyond
+// the limits the oldest stranger has to go, a connection of which no request has been admitted.
 type door struct {
 	net.Listener
 	most, strangers int // limits

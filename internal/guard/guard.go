@@ -219,8 +219,8 @@ func (g *Guard) send(line string) error {
 	return g.replace()
 }
 
-// Dismiss is Close for a guard that has nothing to kill: it does not look for marked processes, which takes milliseconds, or more
-// on a machine with many processes.
+// Dismiss is Close for a guard that has nothing to kill: it does not look for marked processes, which takes
+// milliseconds, or more on a machine with many processes.
 func (g *Guard) Dismiss() { g.end(dismissal + "\n") }
 
 // Close ends the guard, which kills the groups that are left, and what is marked. It is idempotent.

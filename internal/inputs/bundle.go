@@ -37,8 +37,8 @@ type member struct {
 
 func (m *member) end() int64 { return m.at + m.Size }
 
-// bundle makes a source of small inputs of one shape, as far as their names show it, and adds their list to the table. A single input
-// is no bundle.
+// bundle makes a source of small inputs of one shape, as far as their names show it, and adds their list to the table.
+// A single input is no bundle.
 func (t *Table) bundle(inputs []store.Input, shape wire.Shape) {
 	if len(inputs) == 1 {
 		t.Sources = append(t.Sources, plainSource(inputs[0], shape))

@@ -16,10 +16,11 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// A file can be replaced by another of the same size and time. Its inode and the time of its last change show that, but also that its rights
-// were changed, that it was put back from a backup, or that another machine has a copy of it. So the content decides then, as far as its
-// digest has it: that of some blocks all over the file. Only of the inputs behind the first [maxDigests] in bundles, of which there is no digest, the
-// inode and the change decide, if the machine is the same: see [Table.members].
+// A file can be replaced by another of the same size and time. Its inode and the time of its last change show that, but
+// also that its rights were changed, that it was put back from a backup, or that another machine has a copy of it. So
+// the content decides then, as far as its digest has it: that of some blocks all over the file. Only of the inputs
+// behind the first [maxDigests] in bundles, of which there is no digest, the inode and the change decide, if the
+// machine is the same: see [Table.members].
 const (
 	maxDigests   = 256
 	digestEnds   = 64 << 10 // bytes at the beginning and at the end
@@ -37,7 +38,8 @@ var machine = func() string {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// digest returns a digest of an input's bytes as they are stored, if it is of a file system that could replace it unseen.
+// digest returns a digest of an input's bytes as they are stored, if it is of a file system that could replace it
+// unseen.
 func (n *Inputs) digest(ctx context.Context, input store.Input) (string, error) {
 	if input.ETag != "" || input.Changed.IsZero() || input.Size == 0 {
 		return "", nil

@@ -142,8 +142,8 @@ func patternFor(arg string) string {
 	return "'" + location.Append(strings.TrimRight(arg, "/"), "/*.jsonl") + "'"
 }
 
-// takeWritten takes an input that lies where a job writes: all parts of an output in the place of the first file that is found there, or of
-// a pattern those parts that match.
+// takeWritten takes an input that lies where a job writes: all parts of an output in the place of the first file that
+// is found there, or of a pattern those parts that match.
 func (l *listing) takeWritten(arg string, dir *outputDir, input store.Input) (bool, error) {
 	shape, err := l.written.shapeOf(dir)
 	if err != nil {

@@ -18,9 +18,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// ownFiles are what a job writes itself. Found among its inputs, they are of an earlier run and left out; an argument that names one is
-// refused, because the job would replace its own input. What is compared are names (see [store.Names]), because one file can be reached in
-// several ways. For that they are looked for on the worker: nobody else knows its links.
+// ownFiles are what a job writes itself. Found among its inputs, they are of an earlier run and left out; an argument
+// that names one is refused, because the job would replace its own input. What is compared are names (see
+// [store.Names]), because one file can be reached in several ways. For that they are looked for on the worker: nobody
+// else knows its links.
 type ownFiles struct {
 	files  map[string]string // where the spec has them, by name
 	places map[string]string // the same of directories and prefixes
@@ -91,7 +92,8 @@ func (o *ownFiles) note(path string) {
 	}
 }
 
-// named takes an argument, for which inputs are found next. It returns a permanent error if the job would replace what that names.
+// named takes an argument, for which inputs are found next. It returns a permanent error if the job would replace what
+// that names.
 func (o *ownFiles) named(arg string) error {
 	names := o.names(arg)
 	self := names[len(names)-1]
@@ -131,8 +133,8 @@ func checkNamed(spec job.Spec) error {
 	return nil
 }
 
-// has reports whether the job writes an object that was found at a location with these names, for the argument in hand. An argument that lies
-// in a place of the job means what is there, and so does a link from elsewhere.
+// has reports whether the job writes an object that was found at a location with these names, for the argument in hand.
+// An argument that lies in a place of the job means what is there, and so does a link from elsewhere.
 func (o *ownFiles) has(where string, names []string) bool {
 	if slices.ContainsFunc(names, func(name string) bool { return o.files[name] != "" }) {
 		return true
@@ -144,8 +146,8 @@ func (o *ownFiles) has(where string, names []string) bool {
 	return slices.ContainsFunc(o.outside, func(place string) bool { return below(self, place) })
 }
 
-// check returns a permanent error if a file that results are split into could replace an input: which of them are of an earlier run shows
-// only by their names, and those are anybody's.
+// check returns a permanent error if a file that results are split into could replace an input: which of them are of an
+// earlier run shows only by their names, and those are anybody's.
 func (o *ownFiles) check(url string, names []string) error {
 	if o.split == "" || !slices.ContainsFunc(names, func(name string) bool { return location.Covers(o.split, name) }) {
 		return nil
@@ -171,8 +173,8 @@ func (o *ownFiles) names(where string) []string {
 	return names
 }
 
-// name returns the one name of a file, by which two of them are compared. Its directory may be mounted in two places, and the case of letters
-// may not count there.
+// name returns the one name of a file, by which two of them are compared. Its directory may be mounted in two places,
+// and the case of letters may not count there.
 func (o *ownFiles) name(name string) string {
 	if !filepath.IsAbs(name) {
 		return name // of an object in a bucket

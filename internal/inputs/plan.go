@@ -77,9 +77,9 @@ func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in wire.PlanInpu
 // discardTime bounds how long the answer of an execution that has failed waits until what it has written is removed.
 const discardTime = 20 * time.Second
 
-// discard removes the table that p has made itself, and the copies for it, unless its first page has been returned: nobody knows of
-// them, and the next execution makes its own, for which the disk may not have the space beside them. The copy of the standard input stays: the
-// next execution goes on with it. What cannot be removed now, Finish removes.
+// discard removes the table that p has made itself, and the copies for it, unless its first page has been returned:
+// nobody knows of them, and the next execution makes its own, for which the disk may not have the space beside them.
+// The copy of the standard input stays: the next execution goes on with it. What cannot be removed now, Finish removes.
 func (p *planner) discard(ctx context.Context) {
 	if p.listed == "" {
 		return
@@ -214,8 +214,8 @@ func (p *planner) page(ctx context.Context, in wire.PlanInput, result *wire.Plan
 	return nil
 }
 
-// skipAccepted loads the ranges that the chain accounts for, joining neighbours, and leaves out
-// those before the cursor. Batches that it has left between two of the stages are among them: see withBetween. It returns what the
+// skipAccepted loads the ranges that the chain accounts for, joining neighbours, and leaves out those before the
+// cursor. Batches that it has left between two of the stages are among them: see withBetween. It returns what the
 // others amount to.
 func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int) (job.Totals, error) {
 	var totals job.Totals
@@ -248,8 +248,8 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 	return totals, nil
 }
 
-// withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left between two
-// of so many steps: the last parcel of each item, unless the item is accounted for.
+// withBetween adds to the ranges that are accounted for, which are in order, the batches that earlier runs have left
+// between two of so many steps: the last parcel of each item, unless the item is accounted for.
 func withBetween(done []wire.Batch, links ledger.List, steps int) []wire.Batch {
 	var left []wire.Batch
 	for _, l := range links {
@@ -265,7 +265,8 @@ func withBetween(done []wire.Batch, links ledger.List, steps int) []wire.Batch {
 	slices.SortStableFunc(left, func(a, b wire.Batch) int { return cmp.Compare(b.From.Step, a.From.Step) })
 	all := slices.Clone(done)
 	for _, b := range left {
-		// A batch that only partly overlaps what has become of it has no known place in the input: its rest begins anew.
+		// A batch that only partly overlaps what has become of it has no known place in the input: its rest begins
+		// anew.
 		i, found := slices.BinarySearchFunc(all, b.First, func(o wire.Batch, first int64) int { return cmp.Compare(o.First, first) })
 		if found || i > 0 && all[i-1].End() > b.First || i < len(all) && all[i].First < b.End() {
 			continue

@@ -53,7 +53,8 @@ type planner struct {
 	due  time.Time   // when the page should end; zero, without gather: it has no limit
 	idle *time.Timer // closes a planner that is kept for too long
 
-	// Of an input that is still being written: how long the page waits for it, and the offset that it has waited for last.
+	// Of an input that is still being written: how long the page waits for it, and the offset that it has waited for
+	// last.
 	gather *gathering
 	needed int64
 
@@ -97,8 +98,9 @@ func (p *planner) closeReader() {
 	p.reader, p.cutter = nil, nil
 }
 
-// Next returns the next batch that no earlier run accounts for, or io.EOF; errLater if the input is still being written, and
-// no item has come in time. In a bundle it goes on over the ends of inputs; otherwise a batch begins and ends in one source.
+// Next returns the next batch that no earlier run accounts for, or io.EOF; errLater if the input is still being
+// written, and no item has come in time. In a bundle it goes on over the ends of inputs; otherwise a batch begins and
+// ends in one source.
 func (p *planner) Next(ctx context.Context, items, bytes int64) (wire.Batch, error) {
 	batch, err := p.cut(ctx, items, bytes)
 	if err != nil || batch.From != nil { // one with a parcel is as it was

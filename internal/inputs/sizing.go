@@ -11,10 +11,10 @@ import (
 )
 
 // Automatic batches aim at batchTarget of one slot's wall time, in which it makes as many calls at once as it can, so
-// that their cost to the server is small and a killed worker loses little. If less than Spread such batches
-// are left, or two for each slot ([Sizing.Spread]), they become smaller, down to batchFloor, so that there is work for many workers, and
-// all of them end at about the same time. They do not become so small that a slot would have fewer items than it
-// makes calls at once: that would save no time.
+// that their cost to the server is small and a killed worker loses little. If less than Spread such batches are left,
+// or two for each slot ([Sizing.Spread]), they become smaller, down to batchFloor, so that there is work for many
+// workers, and all of them end at about the same time. They do not become so small that a slot would have fewer items
+// than it makes calls at once: that would save no time.
 const (
 	batchTarget = 5 * time.Second
 	batchFloor  = 150 * time.Millisecond

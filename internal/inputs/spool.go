@@ -39,8 +39,8 @@ func spoolComplete(ctx context.Context, dir store.Dir, prefix string) (bool, err
 
 // chunker makes sure that a copy has what is read.
 type chunker interface {
-	// reach makes sure that the byte at offset is in the store. It returns io.EOF if the input ends before it, and errLater if that
-	// byte has not come in time.
+	// reach makes sure that the byte at offset is in the store. It returns io.EOF if the input ends before it, and
+	// errLater if that byte has not come in time.
 	reach(ctx context.Context, offset int64, in *gathering) error
 	// close frees what was opened to read.
 	close()
@@ -66,8 +66,8 @@ type spooler struct {
 	done   bool
 }
 
-// within looks up the byte at offset of a copy. It returns fs.ErrNotExist if the store does not have its chunk, and io.EOF if that
-// ends before it, as only the last one does.
+// within looks up the byte at offset of a copy. It returns fs.ErrNotExist if the store does not have its chunk, and
+// io.EOF if that ends before it, as only the last one does.
 func within(ctx context.Context, dir store.Dir, prefix string, offset int64) error {
 	info, err := dir.Stat(ctx, SpoolKey(prefix, offset/SpoolChunk))
 	if err == nil && offset%SpoolChunk >= info.Size {

@@ -37,8 +37,8 @@ var errClosing = errors.New("the process that reads the standard input is about 
 // errLater ends a read of an input that is still being written: nothing more has come in time.
 var errLater = errors.New("nothing more has come yet")
 
-// gathering bounds how long a page waits for an input that is still being written: for the first byte without an end, and
-// then until flush is over. Nil waits without an end, and takes what comes first.
+// gathering bounds how long a page waits for an input that is still being written: for the first byte without an end,
+// and then until flush is over. Nil waits without an end, and takes what comes first.
 type gathering struct {
 	flush  time.Duration
 	until  time.Time     // zero: nothing has come yet
@@ -339,7 +339,8 @@ func StdinComplete(ctx context.Context, access ledger.Access, report job.Report)
 	return found, nil
 }
 
-// Unchanged returns an error if an input of a job is not what it was when the job was planned, or is gone, or cannot be looked at.
+// Unchanged returns an error if an input of a job is not what it was when the job was planned, or is gone, or cannot be
+// looked at.
 func Unchanged(ctx context.Context, access ledger.Access, report job.Report) error {
 	n := New(access, nil)
 	_, tables, err := n.acceptedTables(ctx, report)

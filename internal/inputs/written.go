@@ -24,9 +24,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// written recognises what jobs have written among files that were found by a directory or pattern: such files are never data, with one
-// exception. An output that keeps its parts is its parts, in their order. What an argument names itself is read as it is, whatever it is: somebody
-// may want to look into error records.
+// written recognises what jobs have written among files that were found by a directory or pattern: such files are never
+// data, with one exception. An output that keeps its parts is its parts, in their order. What an argument names itself
+// is read as it is, whatever it is: somebody may want to look into error records.
 type written struct {
 	ctx    context.Context
 	access ledger.Access
@@ -58,7 +58,8 @@ var (
 	errorLine  = regexp.MustCompile(`^\{"item":[0-9]+,("stage":"[^"]*",)?"source":"`)
 )
 
-// dirOf returns the directory that a file which was found below arg lies in, if a job writes to that; nil: it lies in none.
+// dirOf returns the directory that a file which was found below arg lies in, if a job writes to that; nil: it lies in
+// none.
 func (w *written) dirOf(arg, url string) (*outputDir, error) {
 	if !filepath.IsAbs(url) {
 		return w.placeInBucket(arg, url)
@@ -178,7 +179,8 @@ func (w *written) isOther(input store.Input) (bool, error) {
 	return isErrors && errorLine.Match(begins) || !isErrors && bytes.HasPrefix(begins, partList), nil
 }
 
-// shapeOf returns the shape of an output's parts, whose names do not show it: JSON lines if the first result is JSON, and otherwise text.
+// shapeOf returns the shape of an output's parts, whose names do not show it: JSON lines if the first result is JSON,
+// and otherwise text.
 func (w *written) shapeOf(p *outputDir) (wire.Shape, error) {
 	if p.shape != nil {
 		return *p.shape, nil

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RequireType fails unless err is an error of the type that is not retried: an application error, or one that becomes one.
+// RequireType fails unless err is an error of the type that is not retried: an application error, or one that becomes
+// one.
 func RequireType(t testing.TB, err error, kind string) {
 	t.Helper()
 	var judged interface {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Unraced skips a test under the race detector: without it, the test runs in any case, and what runs beside each other in it does so
-// in other tests, too.
+// Unraced skips a test under the race detector: without it, the test runs in any case, and what runs beside each other
+// in it does so in other tests, too.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if raced {
@@ -16,8 +16,8 @@ func Unraced(t testing.TB) {
 	}
 }
 
-// Overlap has twice as many tests as usual run beside each other, unless a flag says how many: the tests of a package that wait for
-// processes and servers most of the time. A TestMain calls it before it runs the tests.
+// Overlap has twice as many tests as usual run beside each other, unless a flag says how many: the tests of a package
+// that wait for processes and servers most of the time. A TestMain calls it before it runs the tests.
 func Overlap() {
 	flag.Parse()
 	given := false

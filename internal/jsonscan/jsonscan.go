@@ -216,8 +216,8 @@ func special(word uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (word - ' '*ones)) &^ word & tops
 }
 
-// MaxNesting is how deep arrays and objects of an item or a result may be nested. Usual decoders of other languages bear
-// about so much, and some of them end their process with more.
+// MaxNesting is how deep arrays and objects of an item or a result may be nested. Usual decoders of other languages
+// bear about so much, and some of them end their process with more.
 const MaxNesting = 1000
 
 // TooDeep reports whether a JSON value is nested deeper than [MaxNesting].
@@ -242,7 +242,8 @@ func tooDeep(b []byte) bool {
 	return false
 }
 
-// Quoted returns the index behind the string whose opening quote is at b[i], whatever is in it, or len(b) if it does not end.
+// Quoted returns the index behind the string whose opening quote is at b[i], whatever is in it, or len(b) if it does
+// not end.
 func Quoted(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -255,8 +256,8 @@ func Quoted(b []byte, i int) int {
 	return len(b)
 }
 
-// Loosely returns the index behind what begins at b[i], by brackets and quotes alone, whether it is JSON or not. It returns -1
-// if they do not match.
+// Loosely returns the index behind what begins at b[i], by brackets and quotes alone, whether it is JSON or not. It
+// returns -1 if they do not match.
 func Loosely(b []byte, i int) int {
 	for depth := 0; i < len(b); i++ {
 		switch b[i] {

@@ -34,9 +34,9 @@ func (e *Judged) Type() string { return e.kind }
 // NonRetryable reports whether trying again would bring the same.
 func (e *Judged) NonRetryable() bool { return e.final }
 
-// StoreError makes an error of the store, or of the host of an input, one that activities return. If
-// retrying cannot help, it is permanent and of that kind; otherwise it is an outage, which costs nothing but time. A cancellation
-// stays what it is. It returns nil for nil.
+// StoreError makes an error of the store, or of the host of an input, one that activities return. If retrying cannot
+// help, it is permanent and of that kind; otherwise it is an outage, which costs nothing but time. A cancellation stays
+// what it is. It returns nil for nil.
 func StoreError(kind string, err error) error {
 	if judged, ok := errors.AsType[*Judged](err); ok {
 		return judged // however deep: workflows see what is at the top

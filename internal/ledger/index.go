@@ -9,8 +9,8 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// fanOut is how many manifests in a row are read one by one at most: the next one lists them in its head. So do, level by level, as many
-// manifests with such lists. A chain of a million is found with some hundred reads.
+// fanOut is how many manifests in a row are read one by one at most: the next one lists them in its head. So do, level
+// by level, as many manifests with such lists. A chain of a million is found with some hundred reads.
 const fanOut = 64
 
 // rank orders nodes that begin with the same ordinal: those that list others come first.
@@ -21,8 +21,8 @@ func rank(n *wire.Node) int {
 	return n.Level
 }
 
-// index completes the head of a manifest that names those at previous. If that makes too many in a row that no index lists, the head lists them,
-// and names what comes before them.
+// index completes the head of a manifest that names those at previous. If that makes too many in a row that no index
+// lists, the head lists them, and names what comes before them.
 func index(ctx context.Context, h *wire.Head, dir store.Dir, previous []string) error {
 	read := map[string]wire.Head{}
 	for level := 0; ; level++ {
@@ -53,7 +53,8 @@ func index(ctx context.Context, h *wire.Head, dir store.Dir, previous []string) 
 	}
 }
 
-// list lists the manifests of a level that are reached over such manifests alone, and returns those that come before them.
+// list lists the manifests of a level that are reached over such manifests alone, and returns those that come before
+// them.
 func list(ctx context.Context, h *wire.Head, dir store.Dir, level int, todo []string, read map[string]wire.Head) (before []string, err error) {
 	seen := map[string]bool{}
 	for todo = slices.Clone(todo); len(todo) > 0; {

@@ -40,8 +40,8 @@ func WriteManifest(ctx context.Context, dir store.Dir, ref wire.Ref, leg int, pr
 	return key, PutManifest(ctx, dir, key, ref, leg, previous, entries, besides)
 }
 
-// PutManifest is [WriteManifest] with a given key. It returns a permanent error, and writes nothing, if a batch of an entry is not as it was
-// when it was sealed.
+// PutManifest is [WriteManifest] with a given key. It returns a permanent error, and writes nothing, if a batch of an
+// entry is not as it was when it was sealed.
 func PutManifest(ctx context.Context, dir store.Dir, key string, ref wire.Ref, leg int, previous []string, entries []wire.Entry, besides wire.Besides) error {
 	slices.SortFunc(entries, byOrdinal)
 	if err := verifyBatches(entries, besides.Between); err != nil {
@@ -132,8 +132,8 @@ func Chain(ctx context.Context, dir store.Dir, heads []string) (List, error) {
 	return ChainBeyond(ctx, dir, heads, map[string]bool{})
 }
 
-// ChainBeyond is [Chain] without the manifests in seen, to which it adds those that it returns. Manifests do not change once they are
-// written, so those before one that was seen were seen, too.
+// ChainBeyond is [Chain] without the manifests in seen, to which it adds those that it returns. Manifests do not change
+// once they are written, so those before one that was seen were seen, too.
 func ChainBeyond(ctx context.Context, dir store.Dir, heads []string, seen map[string]bool) (List, error) {
 	w, err := newWalk(ctx, dir, heads, 0, func(key string) bool { return seen[key] }, nil)
 	if err != nil {
@@ -214,11 +214,11 @@ type OwnedEntry struct {
 	Owner string
 }
 
-// Entries calls yield with every entry of the chain, in the order of their ordinals, until it returns
-// an error, which Entries returns. An entry whose batch is not as it was when it was sealed accounts for nothing: it is left out, so that
-// the books have a gap, which a resumed job fills. The entries of manifests
-// that may overlap (a leg's own, those of two legs at once, a resumed job's) are read together; the
-// others one manifest at a time, so that memory holds some thousand entries at any input size.
+// Entries calls yield with every entry of the chain, in the order of their ordinals, until it returns an error, which
+// Entries returns. An entry whose batch is not as it was when it was sealed accounts for nothing: it is left out, so
+// that the books have a gap, which a resumed job fills. The entries of manifests that may overlap (a leg's own, those
+// of two legs at once, a resumed job's) are read together; the others one manifest at a time, so that memory holds some
+// thousand entries at any input size.
 func Entries(ctx context.Context, dir store.Dir, links Links, yield func(OwnedEntry) error) error {
 	return inTurn(ctx, dir, links.Each, yield)
 }

@@ -75,8 +75,9 @@ func Claim(ctx context.Context, r wire.Ref, dir store.Dir) error {
 // current is what CURRENT holds while it names the run.
 func current(r wire.Ref) string { return fmt.Sprintf("%s born %d", r.Run, r.Born) }
 
-// compare returns whether the run is older than the one that CURRENT names, which holds held (-1), newer (1), or the same (0). Of two that
-// started in one millisecond the one with the greater ID is the newer one. It returns 0 if held names no run.
+// compare returns whether the run is older than the one that CURRENT names, which holds held (-1), newer (1), or the
+// same (0). Of two that started in one millisecond the one with the greater ID is the newer one. It returns 0 if held
+// names no run.
 func compare(r wire.Ref, held string) int {
 	var other wire.Ref
 	if _, err := fmt.Sscanf(held, "%s born %d", &other.Run, &other.Born); err != nil {
@@ -85,11 +86,12 @@ func compare(r wire.Ref, held string) int {
 	return cmp.Or(cmp.Compare(r.Born, other.Born), cmp.Compare(r.Run, other.Run))
 }
 
-// maxClaims bounds how often WhileCurrent claims Again: each time another execution of an older run must have been under way.
+// maxClaims bounds how often WhileCurrent claims Again: each time another execution of an older run must have been
+// under way.
 const maxClaims = 10
 
-// WhileCurrent runs fn while no newer run has claimed the store. An older one may have: its claim was under way while this run made its
-// own, and a bucket has no lock for all machines. Then the store is claimed again.
+// WhileCurrent runs fn while no newer run has claimed the store. An older one may have: its claim was under way while
+// this run made its own, and a bucket has no lock for all machines. Then the store is claimed again.
 func WhileCurrent(ctx context.Context, r wire.Ref, dir store.Dir, fn func(context.Context) error) error {
 	for claims := 0; ; claims++ {
 		began := false

@@ -11,8 +11,9 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// walk finds the manifests of a chain, in order, from an ordinal on. It reads the heads of those that no index lists, a few dozen, and
-// then one index after the other, when their turn has come. So it holds some hundred heads however long the chain is.
+// walk finds the manifests of a chain, in order, from an ordinal on. It reads the heads of those that no index lists, a
+// few dozen, and then one index after the other, when their turn has come. So it holds some hundred heads however long
+// the chain is.
 type walk struct {
 	dir  store.Dir
 	from int64             // entries that end before it are not wanted; 0: all are
@@ -122,12 +123,13 @@ func (h *nodeHeap) Pop() any {
 	return n
 }
 
-// Reader reads the entries of a chain from a cursor on, again and again while the chain grows. It remembers the heads that no index lists, so
-// that each is read once. The zero value is ready. It is not safe for concurrent use.
+// Reader reads the entries of a chain from a cursor on, again and again while the chain grows. It remembers the heads
+// that no index lists, so that each is read once. The zero value is ready. It is not safe for concurrent use.
 type Reader struct{ roots map[string]root }
 
-// Entries calls yield with the entries of the chain that end behind the ordinal from, in the order of their ordinals, until it returns false.
-// It reads a manifest when its turn has come: memory holds the entries of those that overlap, and some hundred heads.
+// Entries calls yield with the entries of the chain that end behind the ordinal from, in the order of their ordinals,
+// until it returns false. It reads a manifest when its turn has come: memory holds the entries of those that overlap,
+// and some hundred heads.
 func (r *Reader) Entries(ctx context.Context, dir store.Dir, heads []string, from int64, yield func(OwnedEntry) bool) error {
 	w, err := newWalk(ctx, dir, heads, from, nil, r.roots)
 	if err != nil {

@@ -14,7 +14,8 @@ type FailureKind struct {
 	Misused bool
 }
 
-// FailureKinds are all kinds, in the order of the docs. Metrics count each, and people are shown them as the fields say.
+// FailureKinds are all kinds, in the order of the docs. Metrics count each, and people are shown them as the fields
+// say.
 var FailureKinds = []FailureKind{
 	{Name: "error", Typed: true, Meaning: "the handler returned an error for the item"},
 	{Name: "exit", Said: true, Misused: true, Meaning: "the filter ended with a status other than 0, which the message begins with"},

@@ -1,4 +1,5 @@
-// Package limits has the defaults and the bounds of jobs, and what their names and windows look like. Those that a user chooses are documented with the fields of job.Spec.
+// Package limits has the defaults and the bounds of jobs, and what their names and windows look like. Those that a user
+// chooses are documented with the fields of job.Spec.
 package limits
 
 import "time"

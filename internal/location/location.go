@@ -44,7 +44,8 @@ func isSeparator(c byte) bool { return c == '/' || c == filepath.Separator }
 // Tables are the extensions of outputs that are tables: a row for each result.
 var Tables = []string{".csv", ".tsv", ".tab"}
 
-// Table returns which of [Tables] a location ends in, whatever its case, before .gz or .zst if it is compressed; "" if in none.
+// Table returns which of [Tables] a location ends in, whatever its case, before .gz or .zst if it is compressed; "" if
+// in none.
 func Table(location string) string {
 	rest, _ := SplitQuery(location)
 	extension := strings.ToLower(path.Ext(rest))

@@ -21,13 +21,14 @@ const (
 const (
 	// maxValue is the length in bytes from which a value is cut in a name, and gets a checksum to make up for that.
 	maxValue = 150
-	// MaxPatternName is how long the name of a file may be, in bytes, with its placeholder: what is made of it is then no
-	// longer than file systems allow, even while it is unfinished.
+	// MaxPatternName is how long the name of a file may be, in bytes, with its placeholder: what is made of it is then
+	// no longer than file systems allow, even while it is unfinished.
 	MaxPatternName = 60
 	sumLength      = 16
 )
 
-// IsPattern reports whether a location stands for many files: the last element of its path has one placeholder, the others none.
+// IsPattern reports whether a location stands for many files: the last element of its path has one placeholder, the
+// others none.
 func IsPattern(location string) bool {
 	rest, _ := SplitQuery(location)
 	at := strings.LastIndex(rest, Placeholder)
@@ -45,8 +46,8 @@ func isSeparatorRune(r rune) bool { return r < utf8.RuneSelf && isSeparator(byte
 // Fill puts a name in the place of the placeholder of a pattern.
 func Fill(pattern, name string) string { return strings.Replace(pattern, Placeholder, name, 1) }
 
-// Covers reports whether a location is that of a file that results may be put into if they are split by the pattern. Both are
-// clean, and without a query.
+// Covers reports whether a location is that of a file that results may be put into if they are split by the pattern.
+// Both are clean, and without a query.
 func Covers(pattern, location string) bool {
 	prefix, suffix, _ := strings.Cut(pattern, Placeholder)
 	name, ok := strings.CutPrefix(location, prefix)
@@ -59,9 +60,9 @@ func Covers(pattern, location string) bool {
 	return name[0] != '_' || name == NoValue || name == EmptyValue
 }
 
-// ValueName returns a value as it stands in the name of a file: letters, digits, '-', '_' and '.' as they are, any other byte as
-// %XX, and so what could give a hidden, reserved or special name. The end of a long value is replaced by '~' and a checksum. No two
-// values have the same name.
+// ValueName returns a value as it stands in the name of a file: letters, digits, '-', '_' and '.' as they are, any
+// other byte as %XX, and so what could give a hidden, reserved or special name. The end of a long value is replaced by
+// '~' and a checksum. No two values have the same name.
 func ValueName(value string) string {
 	if value == "" {
 		return EmptyValue

@@ -19,8 +19,8 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say. The converter is
-// that of the client.
+// Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say.
+// The converter is that of the client.
 func Places(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) ([]wire.ActivitySlot, error) {
 	desc, err := c.DescribeWorkflowExecution(ctx, workflowID, runID)
 	if err != nil {
@@ -83,8 +83,8 @@ func StopIn(desc *workflowservice.DescribeWorkflowExecutionResponse, conv conver
 	return n, conv.FromPayload(payload, &n) == nil
 }
 
-// StopFinder finds the stops that end executions of this process. A stop reaches all executions of a workflow at once; they
-// share a look-up, because its answer names each activity of the workflow. Any goroutine may use it.
+// StopFinder finds the stops that end executions of this process. A stop reaches all executions of a workflow at once;
+// they share a look-up, because its answer names each activity of the workflow. Any goroutine may use it.
 type StopFinder struct {
 	Client    client.Client
 	Converter converter.DataConverter // of the client

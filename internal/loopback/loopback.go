@@ -1,5 +1,5 @@
-// Package loopback guards servers that listen on this machine only against web pages. A page of another site can point a
-// name of its own at the loopback address, and act through the browser of whoever runs the server (DNS rebinding).
+// Package loopback guards servers that listen on this machine only against web pages. A page of another site can point
+// a name of its own at the loopback address, and act through the browser of whoever runs the server (DNS rebinding).
 package loopback
 
 import (
@@ -35,8 +35,8 @@ type OriginError struct{ Origin string }
 
 func (e *OriginError) Error() string { return fmt.Sprintf("invalid origin %s", e.Origin) }
 
-// Check returns a *[HostError] or an *[OriginError] unless a request to a server on loopback names this machine, and comes
-// from a program, or from a page of the server's own.
+// Check returns a *[HostError] or an *[OriginError] unless a request to a server on loopback names this machine, and
+// comes from a program, or from a page of the server's own.
 func Check(r *http.Request) error {
 	if !Is(r.Host) {
 		return &HostError{Host: r.Host}

@@ -17,12 +17,12 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// parts is the sink of a slot's outcomes: a part about every ten seconds. After each part it writes a manifest of all those of
-// this execution, which names the manifest of the execution before. So a chain has one manifest for each
+// parts is the sink of a slot's outcomes: a part about every ten seconds. After each part it writes a manifest of all
+// those of this execution, which names the manifest of the execution before. So a chain has one manifest for each
 // execution, and one that replaces another accounts for the same ticks and more.
 //
-// Manifests that have been replaced are removed by the next execution: only its beginning shows which one has been accepted. An
-// execution that is cut off from the server does not know which of its own the next one builds on.
+// Manifests that have been replaced are removed by the next execution: only its beginning shows which one has been
+// accepted. An execution that is cut off from the server does not know which of its own the next one builds on.
 type parts struct {
 	slot  *Slot
 	ctx   context.Context
@@ -199,8 +199,8 @@ func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
 	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
 }
 
-// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a period
-// later, and reach the server a period after that; the third is for a machine that is busy.
+// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a
+// period later, and reach the server a period after that; the third is for a machine that is busy.
 func (s *Slot) doubt(now time.Time) int64 {
 	ahead := doubted*s.rate + 1 // as fast as they have begun
 	if every := s.clock.Every; every > 0 {
@@ -246,8 +246,8 @@ func startSweep(ctx context.Context, dir store.Dir, head string) sweep {
 	return s
 }
 
-// finish waits until all have been removed. Only then does the execution write a manifest of its own: if it is lost before, the next
-// one begins with the same head, and removes the others.
+// finish waits until all have been removed. Only then does the execution write a manifest of its own: if it is lost
+// before, the next one begins with the same head, and removes the others.
 func (s *sweep) finish() error {
 	for len(s.lanes) > 0 {
 		err := <-s.lanes[0]

@@ -38,11 +38,11 @@ type Options struct {
 	Write func() error
 }
 
-// Slot is one execution of a loop's slot: the source of its ticks and the sink of their outcomes. Process asks for a tick only
-// once the one before has its outcome: one goroutine at a time uses it, but for State.
+// Slot is one execution of a loop's slot: the source of its ticks and the sink of their outcomes. Process asks for a
+// tick only once the one before has its outcome: one goroutine at a time uses it, but for State.
 //
-// What a lost execution has done counts as far as its last heartbeat says: with an output up to its last part, without one
-// up to the last tick. So State lags behind what has been run.
+// What a lost execution has done counts as far as its last heartbeat says: with an output up to its last part, without
+// one up to the last tick. So State lags behind what has been run.
 type Slot struct {
 	ticks
 	parts
@@ -103,8 +103,8 @@ func (s *Slot) pause() error {
 // Name is what people know the slot by.
 func (s *Slot) Name() string { return fmt.Sprintf("loop %s, slot %d", s.o.Ref.Job, s.clock.Slot) }
 
-// Next waits until the next tick is due and gives that one alone: a slot never runs two at a time. It returns io.EOF if the
-// execution is to end instead.
+// Next waits until the next tick is due and gives that one alone: a slot never runs two at a time. It returns io.EOF if
+// the execution is to end instead.
 func (t *ticks) Next(chunk *records.Chunk, _, _ int) error {
 	s := t.slot
 	if t.began > t.batch.First+t.done { // asked for more than the batch has

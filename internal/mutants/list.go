@@ -150,16 +150,16 @@ var mutants = []mutant{
 	// acknowledgements of feeds, Freed, discards
 	{
 		name: "acknowledgement: results are kept although they were taken", file: "workflows/internal/intake/results.go",
-		old: `	in.taken(c, n)
+		old: `	out.taken(c, n)
 	return results, parts, len(c.results) > 0`,
 		new: `	return results, parts, len(c.results) > n`,
 		pkg: "./workflows/internal/intake", tests: "TestIntake_F2_IdleAndUnclaimed|TestIntake_Keep",
 	},
 	{
 		name: "acknowledgement: more results are forgotten than fit into an answer", file: "workflows/internal/intake/results.go",
-		old: `	in.taken(c, n)
+		old: `	out.taken(c, n)
 	return results, parts, len(c.results) > 0`,
-		new: `	in.taken(c, len(c.results))
+		new: `	out.taken(c, len(c.results))
 	return results, parts, len(c.results) > 0`,
 		pkg: "./workflows/internal/intake", tests: "TestIntake_KeepsWhatFitsTheCapacity|TestIntake_Property",
 	},

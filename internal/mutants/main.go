@@ -1,10 +1,10 @@
-// Command mutants breaks the code at places that decide whether items are lost or counted twice, one after the other, and runs the
-// quick tests that must notice. What it changes lies in an overlay: the files themselves stay as they are.
+// Command mutants breaks the code at places that decide whether items are lost or counted twice, one after the other,
+// and runs the quick tests that must notice. What it changes lies in an overlay: the files themselves stay as they are.
 //
 //	go run ./internal/mutants [-run REGEXP] [-list]
 //
-// It ends with 1 if a mutant survives, and with 2 if it cannot tell: a text that is not found exactly once in its file, a mutant that does
-// not compile, or tests that are not there or fail without it. list.go has the mutants.
+// It ends with 1 if a mutant survives, and with 2 if it cannot tell: a text that is not found exactly once in its file,
+// a mutant that does not compile, or tests that are not there or fail without it. list.go has the mutants.
 package main
 
 import (

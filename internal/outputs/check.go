@@ -14,8 +14,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Check returns an error if the job's output, errors or report could not be written, before any
-// work is done for them. unfenced is one of them that lies in a bucket without conditional writes: see [store.Conditional].
+// Check returns an error if the job's output, errors or report could not be written, before any work is done for them.
+// unfenced is one of them that lies in a bucket without conditional writes: see [store.Conditional].
 func Check(ctx context.Context, access ledger.Access, spec job.Spec) (unfenced string, err error) {
 	if err := checkApart(ctx, access, spec); err != nil {
 		return "", err
@@ -36,7 +36,8 @@ func Check(ctx context.Context, access ledger.Access, spec job.Spec) (unfenced s
 	return unfenced, nil
 }
 
-// checkApart returns an error if one of the files would replace another; what is written into a device or a pipe replaces nothing. What shows without a look at links is refused earlier.
+// checkApart returns an error if one of the files would replace another; what is written into a device or a pipe
+// replaces nothing. What shows without a look at links is refused earlier.
 func checkApart(ctx context.Context, access ledger.Access, spec job.Spec) error {
 	taken := map[string]string{}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
@@ -59,8 +60,8 @@ func beside(a, b string) bool {
 	return errA == nil && errB == nil && dirA == dirB
 }
 
-// checkOutput returns an error if a location could not be written, and whether what lies there is safe from a run that was frozen. makes says
-// that a missing directory is made.
+// checkOutput returns an error if a location could not be written, and whether what lies there is safe from a run that
+// was frozen. makes says that a missing directory is made.
 func checkOutput(ctx context.Context, access ledger.Access, location string, makes bool) (fenced bool, err error) {
 	name := "stint-check"
 	dirLocation := location
@@ -95,8 +96,8 @@ func checkOutput(ctx context.Context, access ledger.Access, location string, mak
 	return fenced, ledger.StoreError(job.ErrorOutput, err)
 }
 
-// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place. The last directory of the
-// path may be missing if it is made.
+// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place. The last
+// directory of the path may be missing if it is made.
 func checkLocal(location, dir, name string, makes bool) error {
 	there, err := os.Stat(filepath.Join(dir, name))
 	switch {

@@ -20,7 +20,8 @@ func compressionOf(where string) wire.Compression {
 	return records.CompressionOf(rest)
 }
 
-// Encoding returns how a file is to be encoded, by its name: for [store.JoinOptions]. It is nil if the file has the bytes as they are.
+// Encoding returns how a file is to be encoded, by its name: for [store.JoinOptions]. It is nil if the file has the
+// bytes as they are.
 func Encoding(where string) func(io.Writer) store.Encoder {
 	c := compressionOf(where)
 	if c == records.None {
@@ -73,8 +74,8 @@ type decoded struct {
 
 func (d decoded) Close() error { return errors.Join(d.ReadCloser.Close(), d.raw.Close()) }
 
-// OpenFile opens a file that a job has published, from an offset in its content on: a compressed one is read from its beginning. A negative
-// length means all of the rest. The caller closes it.
+// OpenFile opens a file that a job has published, from an offset in its content on: a compressed one is read from its
+// beginning. A negative length means all of the rest. The caller closes it.
 func OpenFile(ctx context.Context, access ledger.Access, where string, offset, length int64) (io.ReadCloser, error) {
 	if compressionOf(where) == records.None {
 		return access.OpenInput(ctx, where, offset, length)

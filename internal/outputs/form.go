@@ -9,7 +9,8 @@ import (
 
 // form is what becomes of the parts of a job. The forms are in formOf: nothing else asks how the output is named.
 type form struct {
-	// publish makes the output, and publishes it after the files beside it. begin returns what is joined of the parts already.
+	// publish makes the output, and publishes it after the files beside it. begin returns what is joined of the parts
+	// already.
 	publish func(p *Publication, ctx context.Context, publishSides func(context.Context) error, begin func(context.Context) (Begun, error)) error
 	// file: the output is one file that is made of all parts. Otherwise they stay where they are.
 	file bool

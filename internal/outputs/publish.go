@@ -25,7 +25,8 @@ type Publication struct {
 	Spec   job.Spec
 	Links  ledger.Links // of what is published
 	Books  wire.Books   // of links
-	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no manifest names them.
+	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no
+	// manifest names them.
 	Earlier []string
 
 	Output  job.Output    // what is published: set by publish
@@ -45,8 +46,9 @@ func NewPublication(ctx context.Context, access ledger.Access, ref wire.Ref, spe
 	return &Publication{Access: access, Dir: dir, Ref: ref, Spec: spec, Links: ledger.List{}}, nil
 }
 
-// KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table was made of them, or
-// a device or a pipe has got them, whatever stands in its place now, or will get them. If results are split, a redrive needs them: what it merges goes by the order of the items.
+// KeepsParts reports whether the parts are kept, instead of being joined into one file: they are the output, or a table
+// was made of them, or a device or a pipe has got them, whatever stands in its place now, or will get them. If results
+// are split, a redrive needs them: what it merges goes by the order of the items.
 func (p *Publication) KeepsParts() bool {
 	return !p.form().joined || p.kept || p.maySink()
 }
@@ -277,8 +279,8 @@ func (p *Publication) eachEntry(ctx context.Context, fn func(ledger.OwnedEntry) 
 // PartsList is the name of the list of parts in an output that keeps them.
 const PartsList = "manifest.jsonl"
 
-// publishParts verifies the parts in place, and publishes the list of them after the files beside them and those that the results
-// are split into.
+// publishParts verifies the parts in place, and publishes the list of them after the files beside them and those that
+// the results are split into.
 func (p *Publication) publishParts(ctx context.Context, publishSides func(context.Context) error, _ func(context.Context) (Begun, error)) error {
 	split, err := p.newSplitter(ctx)
 	if err != nil {

@@ -82,7 +82,8 @@ func committed(report job.Report) []string {
 	return slices.Concat(report.Manifests, report.LegManifests)
 }
 
-// pieces are lengths in a file, in bytes or in lines: in turns of what is left out and what is wanted. The first is left out.
+// pieces are lengths in a file, in bytes or in lines: in turns of what is left out and what is wanted. The first is
+// left out.
 type pieces []int64
 
 // add adds what follows.
@@ -140,9 +141,9 @@ func copyLines(w io.Writer, lines *bufio.Reader, n int64) error {
 	return nil
 }
 
-// loopResults is [Results] of a loop: part by part, in the order of their first ticks. Of a loop that runs it copies only parts
-// that begin before the first tick that some slot has not recorded: no part can come in between any more. From, and what it
-// returns, count ticks of a slot.
+// loopResults is [Results] of a loop: part by part, in the order of their first ticks. Of a loop that runs it copies
+// only parts that begin before the first tick that some slot has not recorded: no part can come in between any more.
+// From, and what it returns, count ticks of a slot.
 func loopResults(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
 	if report.Store == "" {
 		return want.From, errors.New("the loop keeps no results: start it with --output")
@@ -190,7 +191,8 @@ func loopResults(ctx context.Context, access ledger.Access, report job.Report, w
 	return max(want.From, until), err
 }
 
-// hasMoved reports whether copyPart has found no part because Finish has just put it into the output, which a later report names.
+// hasMoved reports whether copyPart has found no part because Finish has just put it into the output, which a later
+// report names.
 func hasMoved(err error, report job.Report) bool {
 	return errors.Is(err, errNoPart) && !report.State.Final() && report.Redrive == nil
 }
@@ -240,7 +242,8 @@ func copyAll(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, errorRecor
 	return ledger.Verified(key, n, e.Bytes, sum.Sum32(), e.Sum, err)
 }
 
-// wholeFile returns the one file that holds all results, or all error records, if there is one. A table holds them in another form.
+// wholeFile returns the one file that holds all results, or all error records, if there is one. A table holds them in
+// another form.
 func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	switch {
 	case o == nil:
@@ -251,7 +254,8 @@ func wholeFile(o *job.Output, errorRecords bool) (location string, whole bool) {
 	return o.Location, Joined(o)
 }
 
-// partsKept reports whether the output went into a device or a pipe: a file in its place now is another one. If that is not known, it did not.
+// partsKept reports whether the output went into a device or a pipe: a file in its place now is another one. If that is
+// not known, it did not.
 func partsKept(ctx context.Context, access ledger.Access, report job.Report) bool {
 	dir, err := access.Open(ctx, report.Store)
 	if err != nil {
@@ -271,9 +275,10 @@ func copyFile(ctx context.Context, access ledger.Access, location string, offset
 	return err
 }
 
-// Follower copies the results of a job of files, or its error records, while that runs, each once, in the order of its items. It
-// begins with the first; what it has not copied when the job has ended [Results] copies, from [Follower.Next] on. It reads each manifest
-// once, and holds what those that it has read say of items behind one that is not committed yet.
+// Follower copies the results of a job of files, or its error records, while that runs, each once, in the order of its
+// items. It begins with the first; what it has not copied when the job has ended [Results] copies, from [Follower.Next]
+// on. It reads each manifest once, and holds what those that it has read say of items behind one that is not committed
+// yet.
 type Follower struct {
 	Errors bool // the error records, not the results
 
@@ -282,8 +287,8 @@ type Follower struct {
 	next    int64               // ordinal
 }
 
-// Follows reports whether a job is one that a Follower copies from now: one of files that runs, and is no redrive, which changes results
-// in the middle.
+// Follows reports whether a job is one that a Follower copies from now: one of files that runs, and is no redrive,
+// which changes results in the middle.
 func Follows(report job.Report) bool {
 	return !report.State.Final() && report.Feed == nil && report.Loop == nil && report.Redrive == nil
 }
@@ -291,8 +296,8 @@ func Follows(report job.Report) bool {
 // Next is the ordinal of the first item whose result has not been copied.
 func (f *Follower) Next() int64 { return f.next }
 
-// Copy copies to w, of a job that it [Follows], what has been committed by the time of the report and was not copied before, up to the first item that has
-// not been committed. After an error of w it is not known what w has got.
+// Copy copies to w, of a job that it [Follows], what has been committed by the time of the report and was not copied
+// before, up to the first item that has not been committed. After an error of w it is not known what w has got.
 func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Report, w io.Writer) error {
 	heads := committed(report)
 	if !slices.ContainsFunc(heads, func(key string) bool { return !f.seen[key] }) {

@@ -97,8 +97,8 @@ func (p *Publication) writeSide(ctx context.Context, s side) (publish func(conte
 	return func(context.Context) error { return w.Commit() }, w.Abort, nil
 }
 
-// sideMatches reports whether a file beside the output is the one with that content, at the place that is shown, byte for byte. See
-// [Publication.Matches] for the error.
+// sideMatches reports whether a file beside the output is the one with that content, at the place that is shown, byte
+// for byte. See [Publication.Matches] for the error.
 func (p *Publication) sideMatches(ctx context.Context, s side, content wire.SideFile, shown string, delivered bool) (bool, error) {
 	switch {
 	case s.location == "":
@@ -150,7 +150,8 @@ func (p *Publication) RestoreSides(ctx context.Context, d *wire.Done) error {
 }
 
 // PublishErrors publishes the error records of a job that is not complete, while the store names its run as the current
-// one. It returns where they are; empty: there are none, or they go into a device or a pipe, which gets them once the job completes.
+// one. It returns where they are; empty: there are none, or they go into a device or a pipe, which gets them once the
+// job completes.
 func (p *Publication) PublishErrors(ctx context.Context) (location string, err error) {
 	if p.isSink(p.Spec.Errors) {
 		return "", nil

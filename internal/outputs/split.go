@@ -20,12 +20,13 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// maxUnspilled is how many bytes of results a split holds in memory. With more, all of them go to one object of the store, file by
-// file, from where they are copied in the end: memory and open files are bounded, whatever the values are.
+// maxUnspilled is how many bytes of results a split holds in memory. With more, all of them go to one object of the
+// store, file by file, from where they are copied in the end: memory and open files are bounded, whatever the values
+// are.
 const maxUnspilled = 64 << 20
 
-// splitter splits the results of a run by the value of a field. It reads them in their order, then writes each file under a
-// temporary name, and publishes all at the end.
+// splitter splits the results of a run by the value of a field. It reads them in their order, then writes each file
+// under a temporary name, and publishes all at the end.
 type splitter struct {
 	p      *Publication
 	to     store.Dir // of the files
@@ -141,8 +142,8 @@ func (s *splitter) count() int {
 	return len(s.files)
 }
 
-// write writes all files under temporary names, for publish. A bucket has none: there each file is published as soon as it is
-// written, while the store names the run as the current one.
+// write writes all files under temporary names, for publish. A bucket has none: there each file is published as soon as
+// it is written, while the store names the run as the current one.
 func (s *splitter) write(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -207,8 +208,8 @@ func (s *splitter) copyPiece(ctx context.Context, w io.Writer, piece spilled) er
 	return ledger.StoreError(job.ErrorCorrupt, err)
 }
 
-// publish makes visible what write has written under temporary names, and removes the files that an earlier run has left there and
-// this one does not have.
+// publish makes visible what write has written under temporary names, and removes the files that an earlier run has
+// left there and this one does not have.
 func (s *splitter) publish(ctx context.Context) error {
 	if s == nil {
 		return nil

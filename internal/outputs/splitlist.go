@@ -15,8 +15,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// splitListKey is the object that lists the files that results have been split into, whatever run has published them. Files of an
-// earlier run that a later one does not have would otherwise stay among those of the later one.
+// splitListKey is the object that lists the files that results have been split into, whatever run has published them.
+// Files of an earlier run that a later one does not have would otherwise stay among those of the later one.
 const splitListKey = "SPLIT"
 
 // splitList is the object's content.

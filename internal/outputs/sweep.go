@@ -15,9 +15,9 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Sweep removes what the run, and those that it continues or takes the place of, have left behind: parts of executions that were not
-// accepted, copies of inputs, and parts that are in the output by now. Manifests and error parts of its chain stay, for
-// redrives of the job. Once a newer run has claimed the store, the earlier runs are left to it.
+// Sweep removes what the run, and those that it continues or takes the place of, have left behind: parts of executions
+// that were not accepted, copies of inputs, and parts that are in the output by now. Manifests and error parts of its
+// chain stay, for redrives of the job. Once a newer run has claimed the store, the earlier runs are left to it.
 func (p *Publication) Sweep(ctx context.Context) error {
 	runs := map[string]bool{}
 	err := ledger.Entries(ctx, p.Dir, p.Links, func(e ledger.OwnedEntry) error {

@@ -52,8 +52,8 @@ type table struct {
 // errLines says that the first result is no object: a filter, say, has written rows itself.
 var errLines = errors.New("the first result is not a JSON object")
 
-// joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come first. If it does
-// not, and the first result is no object, the results are the table's lines as they are.
+// joinTable writes the table. It goes through the parts twice unless the spec names the columns: their names come
+// first. If it does not, and the first result is no object, the results are the table's lines as they are.
 func (p *Publication) joinTable(ctx context.Context) (Begun, error) {
 	t := &table{p: p, append: tables[location.Table(p.Spec.Output)], columns: slices.Clone(p.Spec.Columns), index: map[string]int{}}
 	for i, name := range t.columns {
@@ -263,8 +263,8 @@ type notObjectError struct{}
 
 func (*notObjectError) Error() string { return "not a JSON object" }
 
-// eachMember calls fn with each key of a JSON object, as a text, and its value in JSON, in their order. They are valid as long as the
-// line. It returns a *notObjectError, if the line is something else, perhaps after some calls.
+// eachMember calls fn with each key of a JSON object, as a text, and its value in JSON, in their order. They are valid
+// as long as the line. It returns a *notObjectError, if the line is something else, perhaps after some calls.
 func eachMember(line []byte, fn func(key, value []byte) error) error {
 	i := jsonscan.Space(line, 0)
 	if end, _ := jsonscan.Value(line, i); end < 0 || line[i] != '{' || jsonscan.Space(line, end) != len(line) {

@@ -122,7 +122,8 @@ func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationIn
 }
 
 // TryReserveSlot takes a permit, if there is one, for a batch that this worker's own workflow is about to dispatch (it
-// starts eagerly). An idle worker's permits are with its polls: such a batch needs none of them, since it is there at once.
+// starts eagerly). An idle worker's permits are with its polls: such a batch needs none of them, since it is there at
+// once.
 func (s *Permits) TryReserveSlot(sdkworker.SlotReservationInfo) *sdkworker.SlotPermit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +160,8 @@ func (s *Permits) unreserve(p *sdkworker.SlotPermit) {
 }
 
 // ReleaseSlot takes back the permit of a batch that has ended, or one that no batch came for. Permits are
-// interchangeable: a batch that ends without having been in a slot counts as one that has left its own, if there is one.
+// interchangeable: a batch that ends without having been in a slot counts as one that has left its own, if there is
+// one.
 func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

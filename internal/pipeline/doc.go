@@ -1,3 +1,3 @@
-// Package pipeline makes steps of the stages of a pipeline: [Compile] returns a [Program], which says what a batch becomes from step to step.
-// It is pure: workflows replay it.
+// Package pipeline makes steps of the stages of a pipeline: [Compile] returns a [Program], which says what a batch
+// becomes from step to step. It is pure: workflows replay it.
 package pipeline

@@ -9,9 +9,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Program are the steps of a pipeline, in their order. Each batch goes through them one after the other, and many batches at once.
-// The members of an ensemble and the cases of a switch are steps one after the other, too: so a batch waits for no other one, a rest can
-// begin anywhere, and what has become of a batch so far is one small value, which a stop can record.
+// Program are the steps of a pipeline, in their order. Each batch goes through them one after the other, and many
+// batches at once. The members of an ensemble and the cases of a switch are steps one after the other, too: so a batch
+// waits for no other one, a rest can begin anywhere, and what has become of a batch so far is one small value, which a
+// stop can record.
 type Program []Step
 
 // Step is one execution that every batch of a pipeline goes through.
@@ -135,7 +136,8 @@ func ownCuts(b wire.Batch) wire.Batch {
 	return b.With(&parcel)
 }
 
-// lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is none.
+// lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is
+// none.
 func lastCut(b wire.Batch, most int64) (found wire.Cut) {
 	for _, cut := range b.From.Cuts {
 		if cut.Item > b.First && (found.Item == 0 || cut.Item <= b.First+most) {
@@ -145,8 +147,8 @@ func lastCut(b wire.Batch, most int64) (found wire.Cut) {
 	return found
 }
 
-// Advance is what a batch becomes whose step has written a part, in the run given, and has found out the routed cases and the cuts: batches
-// of later steps. rest is what the step has not done of the batch; nil: it has done all.
+// Advance is what a batch becomes whose step has written a part, in the run given, and has found out the routed cases
+// and the cuts: batches of later steps. rest is what the step has not done of the batch; nil: it has done all.
 func (p Program) Advance(b wire.Batch, rest *wire.Batch, run string, written wire.Part, routed uint32, cuts []wire.Cut) []wire.Batch {
 	step, before := 0, b.From
 	if before != nil {
@@ -158,8 +160,8 @@ func (p Program) Advance(b wire.Batch, rest *wire.Batch, run string, written wir
 	return p.Split(b.With(p.Parcel(step, before, run, written, routed, cuts)))
 }
 
-// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the routed cases and the
-// cuts.
+// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the
+// routed cases and the cuts.
 func (p Program) Parcel(step int, before *wire.Parcel, run string, written wire.Part, routed uint32, cuts []wire.Cut) *wire.Parcel {
 	s := &p[step]
 	after := &wire.Parcel{Run: run, Cuts: cuts}

@@ -211,8 +211,8 @@ func (c *copier) close() {
 }
 
 const (
-	// A sample is cut into so many batches of a call of one item and a large one, at best, so that the cost of a call can
-	// be separated from that of its items.
+	// A sample is cut into so many batches of a call of one item and a large one, at best, so that the cost of a call
+	// can be separated from that of its items.
 	sampleBatches = 12
 	// A batch has this many items, if that leaves at least two of them.
 	sampleBatch = 8

@@ -8,15 +8,15 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Pipeline describes a job with stages, going by a sample that went through all of them. Its batches, legs, events and actions are those at
-// the speed of the slowest stage.
+// Pipeline describes a job with stages, going by a sample that went through all of them. Its batches, legs, events and
+// actions are those at the speed of the slowest stage.
 type Pipeline struct {
 	Survey
 	Sample  Sample            `json:"sample"` // its items, and what became of them at the end; calls of all stages
 	Stages  []StagePrediction `json:"stages"` // in the order in which items reach them
 	Slowest string            `json:"slowest,omitempty"`
-	// Seconds is from the job's start to its end: as long as the slowest pool takes, because all work at the same time, and the time that a
-	// batch takes through the others.
+	// Seconds is from the job's start to its end: as long as the slowest pool takes, because all work at the same time,
+	// and the time that a batch takes through the others.
 	Seconds     Estimate `json:"seconds"`
 	Workers     int      `json:"workers"` // of each pool
 	BatchItems  int64    `json:"batch_items"`

@@ -193,8 +193,8 @@ func (d *Drawn) concluded(s Sample, report job.Report, resultBytes int64) Sample
 	return s
 }
 
-// Predict extrapolates from the small job, which has ended, to the whole one. resultBytes are those of its results, s is
-// the sampler of its pool.
+// Predict extrapolates from the small job, which has ended, to the whole one. resultBytes are those of its results, s
+// is the sampler of its pool.
 func (d *Drawn) Predict(report job.Report, resultBytes int64, s *Sampler) Prediction {
 	sample, _, _ := s.of("")
 	sample = d.concluded(sample, report, resultBytes)

@@ -20,8 +20,8 @@ type Survey struct {
 	Bytes   int64 `json:"bytes"` // uncompressed
 	Batches int64 `json:"batches"`
 	Legs    int64 `json:"legs"`
-	// Steps are those that each batch of a pipeline goes through, one execution each, at most: one in a case of a switch is passed by if
-	// no item of the batch belongs to it. 0: the job has no stages.
+	// Steps are those that each batch of a pipeline goes through, one execution each, at most: one in a case of a
+	// switch is passed by if no item of the batch belongs to it. 0: the job has no stages.
 	Steps int `json:"steps,omitempty"`
 	// Events of all histories and Actions that Temporal Cloud bills, without repetitions and rests.
 	Events  int64 `json:"events"`
@@ -37,9 +37,9 @@ type Survey struct {
 // counted is a source with the number of its items.
 type counted struct{ items, bytes int64 }
 
-// What a job costs: a batch is 3 events and a share of a workflow task; a leg is its own start,
-// commit and end, and in the job's history a Plan, a child and the handing over of its places. A job that takes longer than 10 s notes
-// its progress on the way: 2 events and 2 actions some ten times, which are not counted here.
+// What a job costs: a batch is 3 events and a share of a workflow task; a leg is its own start, commit and end, and in
+// the job's history a Plan, a child and the handing over of its places. A job that takes longer than 10 s notes its
+// progress on the way: 2 events and 2 actions some ten times, which are not counted here.
 const (
 	batchEventsTenths = 51
 	legEvents         = 34

@@ -60,7 +60,8 @@ func All() []Process {
 	return all
 }
 
-// Children returns the numbers of the children of all threads of a process, adopted ones included. It may miss one that is started meanwhile.
+// Children returns the numbers of the children of all threads of a process, adopted ones included. It may miss one that
+// is started meanwhile.
 func Children(pid int) []int {
 	const tries = 3 // a thread may end meanwhile
 	for range tries {
@@ -75,8 +76,8 @@ func Children(pid int) []int {
 	return byParent(pid)
 }
 
-// Adopted returns the numbers of the processes that this process has adopted: the kernel gives them to its first thread. Children that this thread
-// has started are among them.
+// Adopted returns the numbers of the processes that this process has adopted: the kernel gives them to its first
+// thread. Children that this thread has started are among them.
 func Adopted() []int {
 	own := os.Getpid()
 	children, err := childrenOf(own, []int{own})
@@ -86,7 +87,8 @@ func Adopted() []int {
 	return children
 }
 
-// OwnChildren returns the numbers of the children of all threads of this process, adopted ones included. It fails rather than miss one.
+// OwnChildren returns the numbers of the children of all threads of this process, adopted ones included. It fails
+// rather than miss one.
 func OwnChildren() ([]int, error) {
 	own := os.Getpid()
 	threads, err := threadsOf(own)
@@ -111,7 +113,8 @@ func threadsOf(pid int) ([]int, error) {
 	return append(threads, pid), nil
 }
 
-// childrenOf returns the numbers of the children of these threads of a process. It fails if a thread has ended: another one has its children.
+// childrenOf returns the numbers of the children of these threads of a process. It fails if a thread has ended: another
+// one has its children.
 func childrenOf(pid int, threads []int) ([]int, error) {
 	var children []int
 	for _, thread := range threads {
@@ -128,7 +131,8 @@ func childrenOf(pid int, threads []int) ([]int, error) {
 	return children, nil
 }
 
-// byParent returns the numbers of a process's children if its threads do not say: the kernel may have been built without that.
+// byParent returns the numbers of a process's children if its threads do not say: the kernel may have been built
+// without that.
 func byParent(pid int) []int {
 	var children []int
 	for _, p := range All() {
@@ -219,8 +223,9 @@ func killAll(rounds int, match func(Process) bool) bool {
 
 // AwaitExit returns when a child of this process has ended. It does not collect it.
 //
-// It waits as one waits for a connection. A goroutine in a system call that blocks keeps one of the processors that Go has for goroutines,
-// for up to 10 ms if nothing else happens: with two processors and two children a whole program stood still so long.
+// It waits as one waits for a connection. A goroutine in a system call that blocks keeps one of the processors that Go
+// has for goroutines, for up to 10 ms if nothing else happens: with two processors and two children a whole program
+// stood still so long.
 func AwaitExit(pid int) {
 	pollExit(pid)
 	blockUntilExit(pid) // does not block any more, if it could be polled
@@ -260,8 +265,8 @@ func pollExit(pid int) {
 // exiting is the flag of a thread that ends (PF_EXITING of the kernel).
 const exiting = 0x4
 
-// Dying reports whether a process is about to end, because it ends or has been sent KILL. It keeps its files and locks until then,
-// on a busy machine for seconds. It returns false for a process that cannot be seen.
+// Dying reports whether a process is about to end, because it ends or has been sent KILL. It keeps its files and locks
+// until then, on a busy machine for seconds. It returns false for a process that cannot be seen.
 func Dying(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -293,7 +298,8 @@ func pendingKill(status []byte) bool {
 	return false
 }
 
-// whereabouts returns which process table this process is in, and its number and beginning there. The table is "" if that is not known.
+// whereabouts returns which process table this process is in, and its number and beginning there. The table is "" if
+// that is not known.
 func whereabouts() (table string, pid int, start uint64) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/pid")

@@ -11,8 +11,8 @@ import (
 // inNamespace is the environment variable that is set in the mount namespace which enterNamespace has made.
 const inNamespace = "RANDOMJOBS_NAMESPACE"
 
-// enterNamespace runs the program again in a mount namespace of its own, which belongs to a whole process, and ends with its exit status. It
-// returns if it is there already, or if that is not permitted.
+// enterNamespace runs the program again in a mount namespace of its own, which belongs to a whole process, and ends
+// with its exit status. It returns if it is there already, or if that is not permitted.
 func enterNamespace() {
 	unshare, err := exec.LookPath("unshare")
 	if err != nil || os.Getenv(inNamespace) != "" || exec.Command(unshare, "-m", "true").Run() != nil {
@@ -25,7 +25,8 @@ func enterNamespace() {
 	_ = syscall.Exec(unshare, append([]string{unshare, "-m", self}, os.Args[1:]...), append(os.Environ(), inNamespace+"=1")) // or else go on without
 }
 
-// mountDisk mounts a small disk that only this process and its children see. It returns an empty path if that is not permitted.
+// mountDisk mounts a small disk that only this process and its children see. It returns an empty path if that is not
+// permitted.
 func mountDisk(dir string) (string, error) {
 	disk := filepath.Join(dir, "disk")
 	if os.Getenv(inNamespace) == "" {

@@ -35,8 +35,8 @@ type job struct {
 	faults  []fault
 }
 
-// fault is something that happens to a run some time after its start, or after the fault before. If it ends the run, the same command is given
-// again.
+// fault is something that happens to a run some time after its start, or after the fault before. If it ends the run,
+// the same command is given again.
 type fault struct {
 	kind  string // kill, stop, full, or one of the outages of a bucket; of a feed: see feedFaults
 	after time.Duration
@@ -115,7 +115,8 @@ func (j *job) make(kind string) bool {
 	return true
 }
 
-// wear makes the job one whose legs are worn out by outages, so that they continue as new: many batches of lines of one length.
+// wear makes the job one whose legs are worn out by outages, so that they continue as new: many batches of lines of one
+// length.
 func (j *job) wear(r *rand.Rand) {
 	*j = job{seed: j.seed, items: 1500 + r.IntN(1000), format: "text", files: 1, output: "dir", even: true}
 	j.flags = []string{"--batch-items", "1", "--window", strconv.Itoa(300 + r.IntN(300)), "--slots", "4"}

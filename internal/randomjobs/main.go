@@ -1,6 +1,6 @@
 // Command randomjobs runs seeded random jobs of `stint run`, and feeds, has runs killed and stopped, their disk filled
-// up and their bucket out of order, and compares what the jobs leave with a model of a few lines. If one fails, it looks
-// for the simplest job that still does, prints its command, and ends with status 1.
+// up and their bucket out of order, and compares what the jobs leave with a model of a few lines. If one fails, it
+// looks for the simplest job that still does, prints its command, and ends with status 1.
 //
 //		go run ./internal/randomjobs -for 1h
 //		go run ./internal/randomjobs -seed 4711 -jobs 1

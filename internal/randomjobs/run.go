@@ -161,7 +161,8 @@ func (f *failure) Error() string { return f.what }
 
 func fails(format string, args ...any) error { return &failure{fmt.Sprintf(format, args...)} }
 
-// perform runs a job through its faults to its end and compares what it has left. The error is a [failure] if the job failed.
+// perform runs a job through its faults to its end and compares what it has left. The error is a [failure] if the job
+// failed.
 func (l *lab) perform(ctx context.Context, j job, b *bench, items []item) error {
 	if j.feed {
 		return l.performFeed(ctx, j, b, items)

@@ -99,11 +99,12 @@ func (w *windowed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// memberBytes is how many bytes a member (gzip) or frame (zstd) has at least, uncompressed, unless it is the last one: smaller ones
-// compress badly.
+// memberBytes is how many bytes a member (gzip) or frame (zstd) has at least, uncompressed, unless it is the last one:
+// smaller ones compress badly.
 const memberBytes = 256 << 10
 
-// Compressor compresses what is written to it, in members or frames that can be read one by one and joined. It is not safe for concurrent use.
+// Compressor compresses what is written to it, in members or frames that can be read one by one and joined. It is not
+// safe for concurrent use.
 type Compressor struct {
 	to      io.Writer
 	encoder interface {
@@ -183,8 +184,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// members reads the members of gzip data one after the other, as gzip does. Zeros behind the last one are padding, as tar and tapes
-// leave it.
+// members reads the members of gzip data one after the other, as gzip does. Zeros behind the last one are padding, as
+// tar and tapes leave it.
 type members struct {
 	z       *gzip.Reader
 	in      *bufio.Reader // no member is read beyond its end

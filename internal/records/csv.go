@@ -107,7 +107,8 @@ func columnsOf(scan *scanner) ([]string, error) {
 	return columns, nil
 }
 
-// hintOfRecords is a sentence about a source that begins with head, and may be no CSV, or have another delimiter; otherwise empty.
+// hintOfRecords is a sentence about a source that begins with head, and may be no CSV, or have another delimiter;
+// otherwise empty.
 func hintOfRecords(s *wire.Shape, head []byte) string {
 	solid := bytes.TrimLeft(head, " \t\r\n")
 	switch {

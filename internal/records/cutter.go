@@ -96,20 +96,20 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 // Sum returns the CRC-32C of the bytes of the last cut, of a summing Cutter.
 func (c *Cutter) Sum() uint32 { return c.sum }
 
-// TakeBlank returns how many blank lines were passed over up to the end of the last cut, or of the stream if that has ended, since it
-// was last called.
+// TakeBlank returns how many blank lines were passed over up to the end of the last cut, or of the stream if that has
+// ended, since it was last called.
 func (c *Cutter) TakeBlank() int64 {
 	n := c.blank - c.taken
 	c.taken = c.blank
 	return n
 }
 
-// Marked reports whether an item so far begins with a byte order mark, as where files were joined. That of a source does not count: its
-// items begin behind it.
+// Marked reports whether an item so far begins with a byte order mark, as where files were joined. That of a source
+// does not count: its items begin behind it.
 func (c *Cutter) Marked() bool { return c.marked }
 
-// Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. Ignore it if the
-// stream was not all of the source's rest.
+// Incomplete returns an *ArrayError if the stream has ended, with io.EOF, and is an array that is not closed. Ignore it
+// if the stream was not all of the source's rest.
 func (c *Cutter) Incomplete() error {
 	if !c.scan.array || c.scan.closed {
 		return nil

@@ -11,10 +11,10 @@ import (
 
 const notUTF8 = "is not valid UTF-8 at byte %d"
 
-// AppendJSON appends the item to dst as one JSON value, without a newline: of jsonl the bytes
-// themselves but for white space at the end; of json likewise, and compact if they have line ends; of text a string, without the '\r' of a line end; of
-// CSV an object of strings, keyed by the header and in its order, with the bytes of each field as
-// they are between its quotes (line ends too). Nothing is escaped for HTML.
+// AppendJSON appends the item to dst as one JSON value, without a newline: of jsonl the bytes themselves but for white
+// space at the end; of json likewise, and compact if they have line ends; of text a string, without the '\r' of a line
+// end; of CSV an object of strings, keyed by the header and in its order, with the bytes of each field as they are
+// between its quotes (line ends too). Nothing is escaped for HTML.
 //
 // It returns dst as it was and an *InvalidError if the item has an Err, is not UTF-8, is not JSON,
 // or does not have the header's number of well-quoted fields.

@@ -45,9 +45,9 @@ func (e *UnknownFormatError) Error() string {
 // packed are extensions of compressed files that are not read, with the program that unpacks them.
 var packed = map[string]string{".bz2": "bzcat", ".xz": "xzcat", ".lz4": "lz4cat", ".br": "brotli -dc", ".z": "zcat", ".zip": "unzip -p"}
 
-// FormatOf chooses the format by the path's extension, whatever its case, after taking off the one
-// of a compression: see [formats.All]. The one of JSON lines, or of JSON, shows only a guess, until [Look] has looked at
-// the source. The error is an *UnknownFormatError.
+// FormatOf chooses the format by the path's extension, whatever its case, after taking off the one of a compression:
+// see [formats.All]. The one of JSON lines, or of JSON, shows only a guess, until [Look] has looked at the source. The
+// error is an *UnknownFormatError.
 func FormatOf(name string) (wire.Shape, error) {
 	bare := name
 	if CompressionOf(name) != None {

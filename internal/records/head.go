@@ -26,20 +26,20 @@ func (e *HeadError) Error() string {
 type Head struct {
 	Shape wire.Shape
 	Start int64 // the offset in bytes at which the first item may begin
-	// Hint completes the sentence "the input …" about a source that may be meant otherwise; empty: there is nothing to say.
+	// Hint completes the sentence "the input …" about a source that may be meant otherwise; empty: there is nothing to
+	// say.
 	Hint string
 }
 
-// Look looks at the beginning of a source, of whose shape Format, Delimiter, Quote, Guess and MaxItem are known. It passes over a
-// UTF-8 byte order mark. Of CSV it reads the header: the first record, which like any other may follow blank lines, and
-// may have up to 1 MiB, or MaxItem bytes if that is less. If the format is JSON, or a guess, it looks at the
-// first line (see [Shape.lookAt]). A CSV source without any record has a shape without columns.
+// Look looks at the beginning of a source, of whose shape Format, Delimiter, Quote, Guess and MaxItem are known. It
+// passes over a UTF-8 byte order mark. Of CSV it reads the header: the first record, which like any other may follow
+// blank lines, and may have up to 1 MiB, or MaxItem bytes if that is less. If the format is JSON, or a guess, it looks
+// at the first line (see [Shape.lookAt]). A CSV source without any record has a shape without columns.
 //
-// It may read some way into r, but asks for no byte that makes no difference: the next one may be long in coming. The error is a
-// *ContentError if the source is something else, such as compressed data or text in UTF-16; a
-// *HeadError if the header is that, is too long, not UTF-8 or
-// badly quoted, or if its names are not unique or one is empty; an *ArrayError if an array begins with a comma;
-// an *UnknownFormatError if the format is unknown; otherwise the reader's.
+// It may read some way into r, but asks for no byte that makes no difference: the next one may be long in coming. The
+// error is a *ContentError if the source is something else, such as compressed data or text in UTF-16; a *HeadError if
+// the header is that, is too long, not UTF-8 or badly quoted, or if its names are not unique or one is empty; an
+// *ArrayError if an array begins with a comma; an *UnknownFormatError if the format is unknown; otherwise the reader's.
 func Look(r io.Reader, shape wire.Shape) (Head, error) {
 	f := formatOf(shape.Format)
 	if f == &unknown {

@@ -9,19 +9,19 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// lookAt finds out whether a source, of which offset bytes are passed over, is lines, JSON values or one array, and sets the
-// shape, unless it is JSONL by choice. It returns the offset at which the first item may begin. The first line that is not
-// blank decides:
+// lookAt finds out whether a source, of which offset bytes are passed over, is lines, JSON values or one array, and
+// sets the shape, unless it is JSONL by choice. It returns the offset at which the first item may begin. The first line
+// that is not blank decides:
 //
 //   - It begins with '[', and that bracket is not closed on it: of JSON, and of a file named .json, an array. Of one
 //     named .jsonl only if the line ends as the first one of a document does: with '[', '{' or a comma.
-//   - It begins with '[', which is closed on it: of JSON and .json an array if nothing follows the bracket's end, and otherwise
-//     what it would be without.
+//   - It begins with '[', which is closed on it: of JSON and .json an array if nothing follows the bracket's end, and
+//     otherwise what it would be without.
 //   - It begins with '{', which is not closed on it, and ends as the first line of a document does: values.
 //   - Otherwise JSON is values, and all else lines.
 //
-// So lines stay lines, even if each is an array, and a fault in the first line of a file does not make it a document. A line is
-// followed for MaxItem bytes at most: one that is longer could not be an item.
+// So lines stay lines, even if each is an array, and a fault in the first line of a file does not make it a document. A
+// line is followed for MaxItem bytes at most: one that is longer could not be an item.
 func lookAt(s *wire.Shape, r io.Reader, offset int64, _ []byte) (int64, error) {
 	lines := s.Format == JSONL
 	if lines && s.Guess == "" { // it was chosen
@@ -58,8 +58,8 @@ type firstLine struct {
 	open   bool  // it ends with '[', '{' or a comma
 }
 
-// readFirstLine reads the first line, and if that begins with a bracket which it closes, on to what follows. It follows the line
-// for so many bytes.
+// readFirstLine reads the first line, and if that begins with a bracket which it closes, on to what follows. It follows
+// the line for so many bytes.
 func readFirstLine(r *bufio.Reader, longest int) (l firstLine, err error) {
 	c, at, err := nextSolid(r)
 	if l.begins, l.at = c, at; err != nil || c != '[' && c != '{' {
@@ -104,8 +104,8 @@ func readFirstLine(r *bufio.Reader, longest int) (l firstLine, err error) {
 	return l, nil
 }
 
-// nextSolid passes over white space. It returns the byte behind it, which it leaves there, and how many bytes it has passed over; 0 at
-// the end.
+// nextSolid passes over white space. It returns the byte behind it, which it leaves there, and how many bytes it has
+// passed over; 0 at the end.
 func nextSolid(r *bufio.Reader) (c byte, passed int64, err error) {
 	for {
 		c, err := r.ReadByte()

@@ -33,8 +33,8 @@ type Item struct {
 	Offset int64
 	// Size is how many bytes the item takes in the source, without its '\n' but with a '\r'.
 	Size int64
-	// Err is nil, or an *InvalidError: the item is longer than MaxItem, has a quoted field that
-	// is not closed, or is missing between two commas of an array. Whether the item is valid otherwise shows when it is encoded.
+	// Err is nil, or an *InvalidError: the item is longer than MaxItem, has a quoted field that is not closed, or is
+	// missing between two commas of an array. Whether the item is valid otherwise shows when it is encoded.
 	Err error
 	// Bare means that no '\n' belongs to the item: it is a JSON value that ends by itself.
 	Bare bool
@@ -45,18 +45,20 @@ type Item struct {
 // Outcome is what has become of an item before any call. Without a Value and a Failure the item was dropped.
 type Outcome struct {
 	Value []byte // its result: a line without its end
-	// Failure says by Kind, Error and Attempts how the item has failed, and by Stage and Partial more if a pipeline has found that.
+	// Failure says by Kind, Error and Attempts how the item has failed, and by Stage and Partial more if a pipeline has
+	// found that.
 	Failure *job.Failure
 	// Line, if an earlier step has noted the item, is that note, which is carried on. Failure is its own then.
 	Line *wire.ErrorLine
-	// Carried: the outcome is of an earlier step, or what a view has made of its results. No handler was meant to get the item here.
+	// Carried: the outcome is of an earlier step, or what a view has made of its results. No handler was meant to get
+	// the item here.
 	Carried bool
 	// Counted: that step has counted the item.
 	Counted bool
 }
 
-// Behind returns the offset at which what follows the item begins: behind its '\n', which may be missing at the end of the
-// range.
+// Behind returns the offset at which what follows the item begins: behind its '\n', which may be missing at the end of
+// the range.
 func (it *Item) Behind() int64 {
 	if it.Bare {
 		return it.Offset + it.Size
@@ -169,8 +171,8 @@ func (c *Chunk) add(raw []byte, s *scanner) {
 	c.Items = append(c.Items, item)
 }
 
-// Add appends an item that lies in no range: its bytes, which it copies, or none if it is longer than the shape permits,
-// and why it is none, if err is not nil.
+// Add appends an item that lies in no range: its bytes, which it copies, or none if it is longer than the shape
+// permits, and why it is none, if err is not nil.
 func (c *Chunk) Add(raw []byte, s *wire.Shape, err error) {
 	item := Item{Size: int64(len(raw)), Err: err}
 	if longest := maxItemOf(s); len(raw) > longest {

@@ -18,7 +18,8 @@ func maxItemOf(s *wire.Shape) int {
 	return min(s.MaxItem, largestMaxItem)
 }
 
-// AsLines returns the shape of items once each is a line, the one that AppendLine appends: JSON, unless it was a line already.
+// AsLines returns the shape of items once each is a line, the one that AppendLine appends: JSON, unless it was a line
+// already.
 func AsLines(s *wire.Shape) wire.Shape {
 	lines := wire.Shape{Format: JSONL, Records: HasRecords(s), MaxItem: s.MaxItem}
 	if Lines(s) {

@@ -59,8 +59,9 @@ func isWords(head []byte) bool {
 
 func isControl(b byte) bool { return (b < ' ' || b == '\x7f') && b != '\t' && b != '\r' && b != '\n' }
 
-// utf16 returns the name of the encoding if head looks like text in UTF-16: all its zero bytes are in one of the two places of a unit, and
-// so are those beside each line feed. Further it has the byte order mark of UTF-16, or it is zero in every unit at the beginning, or in an eighth of all.
+// utf16 returns the name of the encoding if head looks like text in UTF-16: all its zero bytes are in one of the two
+// places of a unit, and so are those beside each line feed. Further it has the byte order mark of UTF-16, or it is zero
+// in every unit at the beginning, or in an eighth of all.
 func utf16(head []byte) string {
 	const latin, share, few = 32, 8, 3
 	if len(head) < 4 || bytes.IndexByte(head, 0) < 0 {
@@ -98,7 +99,8 @@ func onlyReturns(head []byte) bool {
 
 const unreturn = `convert it if its lines end with a carriage return alone: tr '\r' '\n' <FILE`
 
-// hintOfReturns is a sentence about a source of lines that begins with head, if none of them seems to end; otherwise empty.
+// hintOfReturns is a sentence about a source of lines that begins with head, if none of them seems to end; otherwise
+// empty.
 func hintOfReturns(_ *wire.Shape, head []byte) string {
 	if onlyReturns(head) {
 		return "has carriage returns and no line feed: " + unreturn
@@ -106,8 +108,8 @@ func hintOfReturns(_ *wire.Shape, head []byte) string {
 	return ""
 }
 
-// readStart reads what comes at once of a source, up to sniffed bytes, and on only as long as it could be a byte order mark or what it is
-// known by: the next byte may be long in coming. At the end of r it returns what there is.
+// readStart reads what comes at once of a source, up to sniffed bytes, and on only as long as it could be a byte order
+// mark or what it is known by: the next byte may be long in coming. At the end of r it returns what there is.
 func readStart(r io.Reader) ([]byte, error) {
 	head := make([]byte, sniffed)
 	for n, empty := 0, 0; ; {

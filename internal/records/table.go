@@ -19,8 +19,8 @@ type format struct {
 
 	// guess is what an extension shows of a format that takes a look to be known.
 	guess wire.Guess
-	// look finds out what the beginning of a source shows of its shape. r is behind offset bytes, and begins with head. It
-	// returns the offset at which the first item may begin.
+	// look finds out what the beginning of a source shows of its shape. r is behind offset bytes, and begins with head.
+	// It returns the offset at which the first item may begin.
 	look func(s *wire.Shape, r io.Reader, offset int64, head []byte) (int64, error)
 	// hint is [Head.Hint] of a source that begins with head.
 	hint func(s *wire.Shape, head []byte) string
@@ -40,8 +40,8 @@ type format struct {
 	checked      bool
 }
 
-// JSONLines reports whether each item is one line, a JSON value. This and TextLines are asked for each item, so they look at
-// no table, as none of the table's functions is called for an item that is a line.
+// JSONLines reports whether each item is one line, a JSON value. This and TextLines are asked for each item, so they
+// look at no table, as none of the table's functions is called for an item that is a line.
 func JSONLines(s *wire.Shape) bool { return s.Format == JSONL }
 
 // TextLines reports whether each item is one line, a text of any bytes.

@@ -121,7 +121,8 @@ type value struct {
 	depth   int
 }
 
-// find continues the search in b. It returns how many of its bytes belong to the value, and whether the value ends there.
+// find continues the search in b. It returns how many of its bytes belong to the value, and whether the value ends
+// there.
 func (v *value) find(b []byte) (n int, ended bool) {
 	for n < len(b) {
 		if v.quoted {

@@ -366,7 +366,8 @@ func (o *mergedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// damaged returns the error of a file whose content cannot be read: that of reading it, or else it is not the one that was published.
+// damaged returns the error of a file whose content cannot be read: that of reading it, or else it is not the one that
+// was published.
 func (o *mergedFile) damaged(err error) error {
 	if failed := o.body.Failed(); failed != nil {
 		return failed

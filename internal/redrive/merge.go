@@ -14,10 +14,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// outcomeReader reads the outcomes of the items of a redrive, one after the other. A part's results and
-// the lines of its errors are in the order of its items; a line comes before the result that begins
-// where the line's would have begun, since no result is empty. In a job that flattens results, an item whose results are not one
-// line has a line of its own that says so.
+// outcomeReader reads the outcomes of the items of a redrive, one after the other. A part's results and the lines of
+// its errors are in the order of its items; a line comes before the result that begins where the line's would have
+// begun, since no result is empty. In a job that flattens results, an item whose results are not one line has a line of
+// its own that says so.
 type outcomeReader struct {
 	ctx  context.Context
 	dir  store.Dir

@@ -84,8 +84,8 @@ func appendList(list []byte, members []records.Outcome) []byte {
 	return append(list, ']')
 }
 
-// route returns the index of the case of an item that has a line. If it has none the index is negative, and other is what becomes of the
-// item.
+// route returns the index of the case of an item that has a line. If it has none the index is negative, and other is
+// what becomes of the item.
 func (v *viewReader) route(view *wire.View, item records.Outcome) (index int, other records.Outcome) {
 	r := view.Route
 	var value string

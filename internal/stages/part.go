@@ -14,8 +14,8 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Part is the sink of a step that is not the last. Its results have one line for each item, empty if the item has none, so
-// that a line's number identifies its item. One goroutine may use it.
+// Part is the sink of a step that is not the last. Its results have one line for each item, empty if the item has none,
+// so that a line's number identifies its item. One goroutine may use it.
 type Part struct {
 	open  func() (store.Dir, error)
 	run   string
@@ -31,8 +31,8 @@ type Part struct {
 	padded []byte
 }
 
-// NewPart returns the part of an entry of the run. open opens the job's store. A part of up to inline bytes is held in memory, and the store
-// is opened only if it gets larger.
+// NewPart returns the part of an entry of the run. open opens the job's store. A part of up to inline bytes is held in
+// memory, and the store is opened only if it gets larger.
 func NewPart(run string, e wire.Entry, inline int, open func() (store.Dir, error)) *Part {
 	p := &Part{open: open, run: run, entry: e, most: inline}
 	if inline > 0 {
@@ -62,8 +62,8 @@ func (p *Part) Results(ctx context.Context, lines []byte) (next []byte, err erro
 	return lines[:0], p.write(ctx, out, nil)
 }
 
-// Note takes a line about an item without a result. An error is kept for the last step; that an item was dropped shows by the
-// empty line.
+// Note takes a line about an item without a result. An error is kept for the last step; that an item was dropped shows
+// by the empty line.
 func (p *Part) Note(ctx context.Context, line wire.ErrorLine) error {
 	p.gaps = append(p.gaps, line.At)
 	if line.Dropped {

@@ -22,8 +22,8 @@ type Origin interface {
 	Close()
 }
 
-// Source reads the items of one batch from what earlier steps have made of it. Items that have no result there are read as well: what
-// has become of them is known ([records.Outcome]). One goroutine may use it.
+// Source reads the items of one batch from what earlier steps have made of it. Items that have no result there are read
+// as well: what has become of them is known ([records.Outcome]). One goroutine may use it.
 type Source struct {
 	ctx   context.Context
 	batch wire.Batch
@@ -48,8 +48,8 @@ type Options struct {
 	NotesDrops bool
 	// Feed: the items are a feed's. They lie in no input, so what is done has no bytes.
 	Feed bool
-	// Origin opens that source, with the same batch. It is called if an item has failed, or if not all are done: usually
-	// never.
+	// Origin opens that source, with the same batch. It is called if an item has failed, or if not all are done:
+	// usually never.
 	Origin func() (Origin, error)
 }
 
@@ -69,8 +69,8 @@ func Open(ctx context.Context, batch wire.Batch, o Options) (*Source, error) {
 // Shape is the form of the items' lines.
 func (s *Source) Shape() *wire.Shape { return &s.shape }
 
-// Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After the
-// last one it returns io.EOF.
+// Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After
+// the last one it returns io.EOF.
 func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 	chunk.Reset()
 	left := int(min(int64(items), s.batch.Count-s.read))
@@ -99,7 +99,8 @@ func (s *Source) Routed() uint32 { return s.lines.routed }
 // Done counts the next items as done, in the order in which they were read.
 func (s *Source) Done(items []records.Item) { s.count += int64(len(items)) }
 
-// Split returns the part of the batch that is done, and the rest of it: nil if all is done. Unchanged must have been called.
+// Split returns the part of the batch that is done, and the rest of it: nil if all is done. Unchanged must have been
+// called.
 func (s *Source) Split() (done wire.Batch, rest *wire.Batch) {
 	switch s.count {
 	case 0:
@@ -148,8 +149,9 @@ func (s *Source) Original(ctx context.Context, ordinal int64) (int64, error) {
 // NotesDrops reports whether the job's own part must note items without a result.
 func (s *Source) NotesDrops() bool { return s.notes }
 
-// Unchanged returns a permanent error if the parts are not what was accepted, or what was read of the input not what was planned. If
-// only some of the items are done it reads the input again, because where in it they end shows in no other way.
+// Unchanged returns a permanent error if the parts are not what was accepted, or what was read of the input not what
+// was planned. If only some of the items are done it reads the input again, because where in it they end shows in no
+// other way.
 func (s *Source) Unchanged(ctx context.Context) error {
 	if err := s.lines.verify(); err != nil {
 		return err

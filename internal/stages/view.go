@@ -72,8 +72,8 @@ func (v *viewReader) format() wire.Format {
 	return records.JSONL
 }
 
-// isText reports whether a view's lines are texts. Those of a switch are if all its cases' are; of a case that no item belongs to there
-// is no part.
+// isText reports whether a view's lines are texts. Those of a switch are if all its cases' are; of a case that no item
+// belongs to there is no part.
 func (v *viewReader) isText(view *wire.View) bool {
 	switch {
 	case len(view.Zip) > 0:

@@ -83,15 +83,15 @@ func Narrow(d Dir, perm fs.FileMode) Dir {
 	return d
 }
 
-// Extend makes an object have exactly content, of which its first at bytes are there already. Where objects can get longer in place only the
-// rest is written, and whoever has the object open may see some of it.
+// Extend makes an object have exactly content, of which its first at bytes are there already. Where objects can get
+// longer in place only the rest is written, and whoever has the object open may see some of it.
 func Extend(ctx context.Context, d Dir, key string, content []byte, at int) error {
 	return object.Extend(ctx, d, key, content, at)
 }
 
-// Sink reports whether there is a device or a pipe in the place of an object of d: it is written into at the Commit, and can be neither
-// read again nor replaced nor removed. The error says that it cannot be written into, or that something stands there that can be
-// neither replaced nor written into.
+// Sink reports whether there is a device or a pipe in the place of an object of d: it is written into at the Commit,
+// and can be neither read again nor replaced nor removed. The error says that it cannot be written into, or that
+// something stands there that can be neither replaced nor written into.
 func Sink(d Dir, key string) (bool, error) {
 	if s, ok := d.(object.Sinker); ok {
 		return s.Sink(key)

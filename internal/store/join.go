@@ -32,8 +32,8 @@ type JoinOptions struct {
 	// system as the final one: what a killed process leaves there is easy to find. Default: beside
 	// the final file.
 	Scratch string
-	// Encode encodes what is written: the pieces' lengths and checksums are those before, the result's those after. Default: the bytes stay
-	// as they are.
+	// Encode encodes what is written: the pieces' lengths and checksums are those before, the result's those after.
+	// Default: the bytes stay as they are.
 	Encode func(io.Writer) Encoder
 	// Begun is a Join of the same object that was begun earlier; the pieces follow those that it
 	// has, and Join ends it in every case. Size and Scratch are ignored then. Default: none.
@@ -104,8 +104,8 @@ type Joining struct {
 	result  JoinResult
 }
 
-// BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life. What is published replaces only
-// what is there now: see object.WriteOptions.Unchanged.
+// BeginJoin begins a Join. Nothing is visible until it has ended. The context covers its whole life. What is published
+// replaces only what is there now: see object.WriteOptions.Unchanged.
 func BeginJoin(ctx context.Context, to Dir, name string, opts JoinOptions) (*Joining, error) {
 	j := &Joining{name: name}
 	var err error
@@ -235,9 +235,9 @@ func (j *Joining) publish(hook func(joined JoinResult, commit func() error) erro
 	return committed
 }
 
-// Settle brings an object that is written to the disk, and keeps nothing of its Writer but the name of the unfinished file, so that a
-// thousand of them can wait for their Commit, which only renames them. It returns false, and has done nothing, for the
-// Writer of a bucket: there Commit sends the object.
+// Settle brings an object that is written to the disk, and keeps nothing of its Writer but the name of the unfinished
+// file, so that a thousand of them can wait for their Commit, which only renames them. It returns false, and has done
+// nothing, for the Writer of a bucket: there Commit sends the object.
 func Settle(w Writer) (bool, error) {
 	s, ok := w.(interface{ Settle() error })
 	if !ok {
@@ -246,20 +246,20 @@ func Settle(w Writer) (bool, error) {
 	return true, s.Settle()
 }
 
-// CreateUnchanged is d.Create for an object that several runs may write: its Commit replaces only what is there now. See
-// object.WriteOptions.
+// CreateUnchanged is d.Create for an object that several runs may write: its Commit replaces only what is there now.
+// See object.WriteOptions.
 func CreateUnchanged(ctx context.Context, d Dir, key string) (Writer, error) {
 	return object.CreateWith(ctx, d, key, object.WriteOptions{Unchanged: true})
 }
 
-// CreateSized is CreateUnchanged for an object of so many bytes. While it is unfinished it lies in the scratch directory, if that is not
-// empty: see [JoinOptions].
+// CreateSized is CreateUnchanged for an object of so many bytes. While it is unfinished it lies in the scratch
+// directory, if that is not empty: see [JoinOptions].
 func CreateSized(ctx context.Context, d Dir, key string, size int64, scratch string) (Writer, error) {
 	return object.CreateWith(ctx, d, key, object.WriteOptions{Bulk: size > bulkFrom, Size: size, Scratch: scratch, Unchanged: true})
 }
 
-// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes it deletes
-// nothing that is written there later.
+// Removal returns a function that deletes what is at key now, as Dir.Delete does. In a bucket with conditional writes
+// it deletes nothing that is written there later.
 func Removal(ctx context.Context, d Dir, key string) (remove func(context.Context) error, err error) {
 	if r, ok := d.(interface {
 		Removal(ctx context.Context, key string) (func(context.Context) error, error)
@@ -269,8 +269,9 @@ func Removal(ctx context.Context, d Dir, key string) (remove func(context.Contex
 	return func(ctx context.Context) error { return d.Delete(ctx, key) }, nil
 }
 
-// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local, by its lock,
-// and if the service behind a bucket has conditional writes. The first time for a bucket it writes an object beside key, to find out.
+// Conditional reports whether d keeps an object from being replaced that was written meanwhile: always if it is local,
+// by its lock, and if the service behind a bucket has conditional writes. The first time for a bucket it writes an
+// object beside key, to find out.
 func Conditional(ctx context.Context, d Dir, key string) (bool, error) {
 	c, ok := d.(interface {
 		Conditional(ctx context.Context, key string) (bool, error)

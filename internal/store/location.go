@@ -113,10 +113,9 @@ func (p parsed) url(key string) string {
 // ends in '/' (before the query, in a URL).
 func IsPrefix(location string) bool { return where.IsPrefix(location) }
 
-// Split separates the last element of a location from the Dir it lies in:
-// "/a/b/out.jsonl" gives "/a/b" and "out.jsonl", "s3://bucket/x/out.jsonl?region=r" gives
-// "s3://bucket/x?region=r" and "out.jsonl". A plain name lies in ".". The error is a
-// *LocationError for a location that ends in '/', has no last element, or has one that no object
+// Split separates the last element of a location from the Dir it lies in: "/a/b/out.jsonl" gives "/a/b" and
+// "out.jsonl", "s3://bucket/x/out.jsonl?region=r" gives "s3://bucket/x?region=r" and "out.jsonl". A plain name lies in
+// ".". The error is a *LocationError for a location that ends in '/', has no last element, or has one that no object
 // can have.
 func Split(location string) (dir, name string, err error) {
 	if dir, name, err = SplitName(location); err != nil {
@@ -189,8 +188,8 @@ func Absolute(location, workingDir string) (string, error) {
 	return textual(clean), nil
 }
 
-// textual returns a local path as a location that is a text: itself, or if it is not UTF-8 a URL, which keeps its bytes where only texts
-// are kept.
+// textual returns a local path as a location that is a text: itself, or if it is not UTF-8 a URL, which keeps its bytes
+// where only texts are kept.
 func textual(path string) string {
 	if utf8.ValidString(path) {
 		return path
@@ -198,10 +197,10 @@ func textual(path string) string {
 	return (&url.URL{Scheme: schemeFile, Path: filepath.ToSlash(path)}).String()
 }
 
-// Names returns every name by which what is at a location is found: writing to one of them replaces what is found. They are
-// a file's path and each symbolic link on the way to it, each in a directory without symbolic links, and the path comes last; or the
-// URL of an object without its query, because another one often leads to the same object. There is no '/' at the end of a name. A
-// location that cannot be understood has none.
+// Names returns every name by which what is at a location is found: writing to one of them replaces what is found. They
+// are a file's path and each symbolic link on the way to it, each in a directory without symbolic links, and the path
+// comes last; or the URL of an object without its query, because another one often leads to the same object. There is
+// no '/' at the end of a name. A location that cannot be understood has none.
 //
 // Two hard links to a file are two names: writing to one of them leaves the other as it is.
 func Names(location string) []string {
@@ -215,9 +214,9 @@ func Names(location string) []string {
 	return []string{p.object(strings.TrimRight(p.key, "/"))}
 }
 
-// Target returns the name that is replaced when something is written to a location: a symbolic link in the place of a file is replaced,
-// and those on the way to it are followed. The name of a place for many objects is that of the directory. It is empty
-// for a location that cannot be understood.
+// Target returns the name that is replaced when something is written to a location: a symbolic link in the place of a
+// file is replaced, and those on the way to it are followed. The name of a place for many objects is that of the
+// directory. It is empty for a location that cannot be understood.
 func Target(location string) string {
 	p, err := parse(location)
 	if err != nil {

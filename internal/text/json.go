@@ -18,7 +18,8 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// JSONField returns an object in JSON with one more field, whose value in JSON keeps its bytes; none is null. The name needs no escapes.
+// JSONField returns an object in JSON with one more field, whose value in JSON keeps its bytes; none is null. The name
+// needs no escapes.
 func JSONField(object []byte, name string, value []byte) []byte {
 	if len(value) == 0 {
 		value = []byte("null")

@@ -52,14 +52,14 @@ func Watched(where string, failed func(error), fn func()) {
 	go watch(where, failed, fn)
 }
 
-// After runs fn in a goroutine after a while, as [time.AfterFunc] does. If fn panics, failed is called there with a *DefectError; nil: it is
-// logged.
+// After runs fn in a goroutine after a while, as [time.AfterFunc] does. If fn panics, failed is called there with a
+// *DefectError; nil: it is logged.
 func After(d time.Duration, where string, failed func(error), fn func()) *time.Timer {
 	return time.AfterFunc(d, func() { watch(where, failed, fn) })
 }
 
-// OnDone runs fn in a goroutine when the context has ended, as [context.AfterFunc] does. If fn panics, failed is called there with a
-// *DefectError; nil: it is logged.
+// OnDone runs fn in a goroutine when the context has ended, as [context.AfterFunc] does. If fn panics, failed is called
+// there with a *DefectError; nil: it is logged.
 func OnDone(ctx context.Context, where string, failed func(error), fn func()) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { watch(where, failed, fn) })
 }

@@ -38,8 +38,8 @@ const (
 	mostPause  = 8 * time.Second
 	avoid      = 30 * time.Second // before more calls are tried once some were refused
 
-	// A limit is measured for that many rounds of calls in all places, or until its evidence is enough: the more, the less
-	// the limits differ.
+	// A limit is measured for that many rounds of calls in all places, or until its evidence is enough: the more, the
+	// less the limits differ.
 	leastRounds = 4
 	mostRounds  = 24
 	enoughCalls = 50

@@ -52,7 +52,8 @@ func (c *Client) Held() int {
 	return len(c.running) + len(c.expired)
 }
 
-// Condemned reports whether the worker will be reaped: a round has found an expired timer, and it has not been released since.
+// Condemned reports whether the worker will be reaped: a round has found an expired timer, and it has not been released
+// since.
 func (c *Client) Condemned() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

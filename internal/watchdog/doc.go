@@ -1,14 +1,14 @@
-// Package watchdog holds the expiry timers of package timers, and has workers reaped whose timers expire. The timer around every call of a
-// handler is a [Scope], which costs a few nanoseconds.
+// Package watchdog holds the expiry timers of package timers, and has workers reaped whose timers expire. The timer
+// around every call of a handler is a [Scope], which costs a few nanoseconds.
 //
 // # Watchdog and clients
 //
-// One [Watchdog] looks after the timers of all workers of a process, in rounds, by default every
-// 100 ms. Each worker that can be reaped (a slot's child process, or the goroutine that runs a
-// handler) has a [Client], which holds its timers, and a [Reaper], which ends it. One expired
-// timer condemns the worker; once it is reaped all its timers are gone and its client is closed.
-// The worker's next incarnation gets a new client. In a worker that is a separate process,
-// [NewRemote] makes a guard whose timers its parent holds for it. A timer with [timers.ReportOnly] only raises an event.
+// One [Watchdog] looks after the timers of all workers of a process, in rounds, by default every 100 ms. Each worker
+// that can be reaped (a slot's child process, or the goroutine that runs a handler) has a [Client], which holds its
+// timers, and a [Reaper], which ends it. One expired timer condemns the worker; once it is reaped all its timers are
+// gone and its client is closed. The worker's next incarnation gets a new client. In a worker that is a separate
+// process, [NewRemote] makes a guard whose timers its parent holds for it. A timer with [timers.ReportOnly] only raises
+// an event.
 //
 // A round calls no code of other packages: it only finds what has expired. Settling and reaping happen
 // in a goroutine for each condemned worker, and another one reports events, so neither a reaper
@@ -49,8 +49,8 @@
 // times a second. Before it has a program killed it handles the frames that the program has already sent: a release
 // sent in time saves it. It requests the program's stacks first, which end up in the error.
 //
-// Beside every batch runs a watch (internal/calls/callwatch.go): it holds the timers of the calls in hand, each in its lane
-// (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
+// Beside every batch runs a watch (internal/calls/callwatch.go): it holds the timers of the calls in hand, each in its
+// lane (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
 // TERM, then KILL), and heartbeats only while the watchdog is healthy and no timer of the batch is overdue: a worker
 // that cannot guarantee the progress of a batch loses it to another one.
 //

@@ -22,9 +22,9 @@ const (
 	// EventReapFailed: the worker could not be reaped (Event.Err says why). It is tried
 	// again in the next round.
 	EventReapFailed
-	// EventReaperPanicked is an alarm: the reaper is broken (Event.Err has its stack). A panic of
-	// Reap counts as reaped, since trying again would panic again; somebody should check whether the worker has ended. A panic
-	// of Settle is followed by the reaping.
+	// EventReaperPanicked is an alarm: the reaper is broken (Event.Err has its stack). A panic of Reap counts as
+	// reaped, since trying again would panic again; somebody should check whether the worker has ended. A panic of
+	// Settle is followed by the reaping.
 	EventReaperPanicked
 )
 

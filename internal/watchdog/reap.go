@@ -89,9 +89,9 @@ func (a *attempt) do() {
 	}
 }
 
-// condemned looks again, after the settling, whether one of the timers that led to this attempt is
-// still held, and returns its expiry. A timer that was released, or acquired again, has been removed from the expired ones; one
-// that expired meanwhile has not been settled.
+// condemned looks again, after the settling, whether one of the timers that led to this attempt is still held, and
+// returns its expiry. A timer that was released, or acquired again, has been removed from the expired ones; one that
+// expired meanwhile has not been settled.
 func (a *attempt) condemned() (Expiry, bool) {
 	c := a.client
 	c.mu.Lock()
@@ -151,10 +151,10 @@ func (t *timer) expiryAt(c *Client, now time.Duration) Expiry {
 
 // Settler is implemented by a Reaper whose worker sends its requests from another process.
 type Settler interface {
-	// Settle returns once all requests that the worker had sent when Settle was called have been
-	// applied, so that a release that was sent in time saves the worker, however long it was on
-	// its way. It is called before the worker is reaped. After 1 s ctx is cancelled, and the watchdog does not wait any longer:
-	// a Settle that hangs must not save a worker that hangs. If the last call of Settle has not returned, it is not called again.
+	// Settle returns once all requests that the worker had sent when Settle was called have been applied, so that a
+	// release that was sent in time saves the worker, however long it was on its way. It is called before the worker is
+	// reaped. After 1 s ctx is cancelled, and the watchdog does not wait any longer: a Settle that hangs must not save
+	// a worker that hangs. If the last call of Settle has not returned, it is not called again.
 	Settle(ctx context.Context)
 }
 

@@ -36,7 +36,8 @@ type remote struct {
 	holdings uint64
 }
 
-// Hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its own name.
+// Hold acquires a timer. If it has no name, others of the same place may be held under its scope's name, so it gets its
+// own name.
 func (r *remote) Hold(after time.Duration, t timers.Timer) (timers.Holding, uint64, error) {
 	h, number, before := r.note(t)
 	ctx, cancel := context.WithTimeout(context.Background(), remoteLimit)

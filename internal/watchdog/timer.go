@@ -77,9 +77,9 @@ func (r *running) Pop() any {
 	return t
 }
 
-// Acquire holds a timer for the scope, which expires after that time unless it is released before; with after ≤ 0 it expires at
-// once. If the scope is held already, its timer is replaced, with deadline and options, even by a later or an earlier one. This
-// also saves a timer that has expired, unless the reaping has begun.
+// Acquire holds a timer for the scope, which expires after that time unless it is released before; with after ≤ 0 it
+// expires at once. If the scope is held already, its timer is replaced, with deadline and options, even by a later or
+// an earlier one. This also saves a timer that has expired, unless the reaping has begun.
 //
 // Errors: *[timers.AwayError] if the watchdog is away, *[timers.ScopeError] if name or options are wrong or the
 // client holds too many timers, *[timers.ClosedError] if the worker is gone. After an error nothing has changed.
@@ -194,11 +194,10 @@ func (c *Client) forget(t *timer) {
 // maxSpare is how many released timers are kept for use.
 const maxSpare = 64
 
-// Scope is one timer that is acquired and released over and over by a single goroutine, millions
-// of times if need be, and watched by another. Acquiring it costs one atomic addition and does not read a clock: the watcher
-// counts a scope's time from when it first saw the holding, so a scope expires between its limit and its limit plus one
-// watching interval. The zero value is
-// released.
+// Scope is one timer that is acquired and released over and over by a single goroutine, millions of times if need be,
+// and watched by another. Acquiring it costs one atomic addition and does not read a clock: the watcher counts a
+// scope's time from when it first saw the holding, so a scope expires between its limit and its limit plus one watching
+// interval. The zero value is released.
 type Scope struct {
 	seq atomic.Uint64 // odd while acquired
 
@@ -222,7 +221,8 @@ func (s *Scope) Release() {
 	}
 }
 
-// End releases the scope if it is still in the given holding, and reports whether it was: if two goroutines end the same holding, one succeeds.
+// End releases the scope if it is still in the given holding, and reports whether it was: if two goroutines end the
+// same holding, one succeeds.
 func (s *Scope) End(held uint64) bool { return held%2 == 1 && s.seq.CompareAndSwap(held, held+1) }
 
 // Watch returns how long the scope has been held at now, as far as its watcher has seen (0 when it

@@ -50,10 +50,9 @@ func New(o Options) *Watchdog {
 	return &Watchdog{options: o, began: time.Now().Add(-1), events: queue{listener: o.OnEvent}}
 }
 
-// Client returns a client for a worker's timers; when one of them expires, the reaper ends the worker. The name is for events
-// and errors: clients of equal names are independent.
-// Without a reaper (nil) all timers are [ReportOnly]. The client must be closed when the worker is
-// gone.
+// Client returns a client for a worker's timers; when one of them expires, the reaper ends the worker. The name is for
+// events and errors: clients of equal names are independent. Without a reaper (nil) all timers are [ReportOnly]. The
+// client must be closed when the worker is gone.
 func (w *Watchdog) Client(worker string, r Reaper) *Client {
 	c := &Client{watchdog: w, worker: worker, reaper: r, named: map[string]*timer{}}
 	c.next.Store(int64(never))
@@ -79,8 +78,8 @@ func (w *Watchdog) remove(c *Client) {
 	c.index = -1
 }
 
-// Start begins the rounds. It is idempotent, and after a stop it starts the watchdog again: timers that are still held count
-// from when they were acquired.
+// Start begins the rounds. It is idempotent, and after a stop it starts the watchdog again: timers that are still held
+// count from when they were acquired.
 func (w *Watchdog) Start() {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -96,9 +95,9 @@ func (w *Watchdog) Start() {
 	r.rounds.Go(func() { w.rounds(r) })
 }
 
-// Stop ends the rounds: after it has returned nobody is reaped. It cancels the contexts of reapings under way, and waits for
-// them and for unreported events, for 5 s together; what takes longer is left behind. Timers stay held, but are not
-// checked. Stop is idempotent, and does nothing if the watchdog was never started.
+// Stop ends the rounds: after it has returned nobody is reaped. It cancels the contexts of reapings under way, and
+// waits for them and for unreported events, for 5 s together; what takes longer is left behind. Timers stay held, but
+// are not checked. Stop is idempotent, and does nothing if the watchdog was never started.
 func (w *Watchdog) Stop() {
 	w.life.Lock()
 	defer w.life.Unlock()
@@ -156,7 +155,8 @@ func (w *Watchdog) rounds(r *run) {
 	}
 }
 
-// look is one round. It calls no code of other packages and waits for nobody, so nothing can end the watchdog or make it late.
+// look is one round. It calls no code of other packages and waits for nobody, so nothing can end the watchdog or make
+// it late.
 func (w *Watchdog) look(r *run) {
 	now := w.now()
 	w.mu.Lock()

@@ -12,8 +12,8 @@ import (
 // Activity is the registered name of an activity that is given an In and returns an Out.
 type Activity[In, Out any] string
 
-// The activities. [ActivityProcess] runs a batch, on the queue of its pool; [ActivityLocate] is a local activity that finds out where
-// batches run; the others are on the io queue. What they do is in package activities.
+// The activities. [ActivityProcess] runs a batch, on the queue of its pool; [ActivityLocate] is a local activity that
+// finds out where batches run; the others are on the io queue. What they do is in package activities.
 const (
 	ActivityProcess       Activity[ProcessInput, ProcessResult]         = "Process"
 	ActivityLocate        Activity[LocateInput, LocateResult]           = "Locate"
@@ -77,7 +77,8 @@ type LocateInput struct {
 // LocateResult says where they run.
 type LocateResult struct {
 	Places []ActivitySlot `json:"places,omitempty"`
-	// Ended are those of the processes, and of the places', that are known to have ended: what they had started ends with them.
+	// Ended are those of the processes, and of the places', that are known to have ended: what they had started ends
+	// with them.
 	Ended []string `json:"ended,omitempty"`
 }
 
@@ -150,15 +151,16 @@ type ProcessInput struct {
 	Ref   Ref        `json:"ref"`
 	Batch Batch      `json:"batch"`
 	Calls CallLimits `json:"calls"`
-	// Trials are what items of the batch have behind them, as an earlier execution has left it: see Trials in package calls.
+	// Trials are what items of the batch have behind them, as an earlier execution has left it: see Trials in package
+	// calls.
 	Trials []byte `json:"trials,omitempty"`
 
 	Grace time.Duration `json:"grace"`           // of a stop that does not set its own
 	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
 	// Take is how many of the batch's items are done; the others are its rest. 0: all.
 	Take int64 `json:"take,omitempty"`
-	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its rest,
-	// for the job to decide whether anything works; 0: any number.
+	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its
+	// rest, for the job to decide whether anything works; 0: any number.
 	Hopeless int64 `json:"hopeless,omitempty"`
 	// OnError is the job's: see [job.Spec].
 	OnError string `json:"on_error,omitempty"`
@@ -170,12 +172,13 @@ type ProcessInput struct {
 	// Verdict, if it is set, is what all items fail with: the handler is not called.
 	Verdict *Verdict `json:"verdict,omitempty"`
 
-	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then, and
-	// so has its rest. Empty: the batch is a range of one of the job's sources.
+	// Items are those of a feed's batch, values in JSON: as many as Batch.Count. Batch has First and Count only then,
+	// and so has its rest. Empty: the batch is a range of one of the job's sources.
 	Items Items `json:"items,omitempty"`
 	// Stored: outcomes are not returned inline, however small they are: they are in a part.
 	Stored bool `json:"stored,omitempty"`
-	// Inline is how many bytes of what later steps of a pipeline read are returned inline, at most; what has more is in the store. 0: all is.
+	// Inline is how many bytes of what later steps of a pipeline read are returned inline, at most; what has more is in
+	// the store. 0: all is.
 	Inline int `json:"inline,omitempty"`
 	// Format is that of Items, jsonl or text; MaxItem is the job's.
 	Format  string `json:"format,omitempty"`
@@ -184,8 +187,8 @@ type ProcessInput struct {
 	// Stage is the stage of a pipeline that the execution belongs to. Nil: the job has no stages.
 	Stage *Stage `json:"stage,omitempty"`
 
-	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end. Nil: it
-	// is none.
+	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end.
+	// Nil: it is none.
 	Clock *Clock `json:"clock,omitempty"`
 }
 
@@ -271,9 +274,11 @@ type ProcessResult struct {
 	Carried Carried `json:"carried,omitzero"`
 	// Forced are the processes that a stop had to end by signals.
 	Forced []job.ForcedEnd `json:"forced,omitempty"`
-	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is without a number.
+	// Left are the job's Go calls that still run on the worker after its stop, each in one result only. Batch is
+	// without a number.
 	Left []job.Straggler `json:"left,omitempty"`
-	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests do.
+	// Clock is where the slot of a loop stands after this execution. The entry then names no part: the slot's manifests
+	// do.
 	Clock *job.LoopSlot `json:"clock,omitempty"`
 }
 
@@ -311,7 +316,8 @@ type Hint struct {
 	Timers []HeldTimer `json:"timers,omitempty"`
 	// Clock is where the slot of a loop stands; nil: the batch is no loop's.
 	Clock *job.LoopSlot `json:"clock,omitempty"`
-	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most MaxNews.
+	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most
+	// MaxNews.
 	Progress []Answered `json:"progress,omitempty"`
 }
 
@@ -335,8 +341,9 @@ type HeldTimer struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up: the server or the
-// connection was away for too long, or the worker was frozen. The execution ends, and nobody has died.
+// CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up:
+// the server or the connection was away for too long, or the worker was frozen. The execution ends, and nobody has
+// died.
 type CameBack struct {
 	Activity string        `json:"activity"`        // its ID
 	Clock    *job.LoopSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun

@@ -10,9 +10,10 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// Batch is a range of consecutive items of one source, by reference. It carries a check over its own fields, from whoever has cut it to the
-// manifest: whoever makes one calls [Batch.Sealed], whoever executes or records one calls [Batch.Verify] first. So a field that is lost or
-// changed on the way is an error before anything is read, and never a result of other items.
+// Batch is a range of consecutive items of one source, by reference. It carries a check over its own fields, from
+// whoever has cut it to the manifest: whoever makes one calls [Batch.Sealed], whoever executes or records one calls
+// [Batch.Verify] first. So a field that is lost or changed on the way is an error before anything is read, and never a
+// result of other items.
 type Batch struct {
 	// Source is the index of the input in the job's source table.
 	Source int `json:"s,omitempty"`
@@ -22,8 +23,8 @@ type Batch struct {
 	// First is the ordinal of the first item, Count the number of items.
 	First int64 `json:"f,omitempty"`
 	Count int64 `json:"n"`
-	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them. Nil: the
-	// items are as the job got them.
+	// From is what earlier stages of a pipeline have made of these items, and perhaps of others before and after them.
+	// Nil: the items are as the job got them.
 	From *Parcel `json:"a,omitempty"`
 	// Digest is the CRC-32C of the bytes of the input when they were planned; 0: it is not known. Of several small
 	// inputs it goes over what their items are read from, one after the other.
@@ -49,7 +50,8 @@ func (b Batch) Verify() error {
 	return nil
 }
 
-// Valid returns an error if the numbers of the batch cannot be those of one: whoever executes one sizes and loops by them.
+// Valid returns an error if the numbers of the batch cannot be those of one: whoever executes one sizes and loops by
+// them.
 func (b Batch) Valid() error {
 	if b.Source < 0 || b.Offset < 0 || b.Length < 0 || b.First < 0 || b.Count < 0 || b.First > Endless || b.Count > Endless-b.First {
 		return fmt.Errorf("a batch of %d items from %d on, in %d bytes from %d on of source %d: no number may be below 0, and items end before %d",
@@ -142,11 +144,10 @@ func (b Batch) String() string {
 	return fmt.Sprintf("items %s–%s", text.Thousands(b.First), text.Thousands(b.End()-1))
 }
 
-// EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of
-// the one before it, in the same source and with the next ordinal, takes its length and count only,
-// some six to ten bytes; one with a digest has six bytes for that, one with a parcel has that as well, in JSON, some
-// 150 bytes. In place of the checks of the batches there is one
-// of them all, four bytes at the beginning.
+// EncodePage packs consecutive batches for a workflow's history. A batch that begins at the end of the one before it,
+// in the same source and with the next ordinal, takes its length and count only, some six to ten bytes; one with a
+// digest has six bytes for that, one with a parcel has that as well, in JSON, some 150 bytes. In place of the checks of
+// the batches there is one of them all, four bytes at the beginning.
 func EncodePage(batches []Batch) []byte {
 	if len(batches) == 0 {
 		return nil

@@ -60,8 +60,8 @@ type Counts struct {
 	Leg    int   `json:"leg"`
 	OK     int64 `json:"ok"`
 	Failed int64 `json:"failed"`
-	// Between are items that have come through a stage of a pipeline, and not yet through the next. Barren: there is a stage that has
-	// failed items and passed none.
+	// Between are items that have come through a stage of a pipeline, and not yet through the next. Barren: there is a
+	// stage that has failed items and passed none.
 	Between int64 `json:"between,omitempty"`
 	Barren  bool  `json:"barren,omitempty"`
 	// Session is that of a feed whose items they are; 0: all items.
@@ -74,8 +74,8 @@ type Counts struct {
 	Final  bool `json:"final,omitempty"`
 }
 
-// Passed are the items that show that something works: also those between two stages of a pipeline, unless a stage, of whichever leg, has
-// only failed items so far. That one may have those of the other legs still before it.
+// Passed are the items that show that something works: also those between two stages of a pipeline, unless a stage, of
+// whichever leg, has only failed items so far. That one may have those of the other legs still before it.
 func (c Counts) Passed() int64 {
 	if c.Barren {
 		return c.OK
@@ -100,8 +100,8 @@ type PoolReport struct {
 	Speed Speed     `json:"speed,omitzero"` // of the handler; zero: not asked for
 }
 
-// FromLeg is a leg's signal to its job. A job that is resumed has the workflow ID of the one that has ended, and a leg of that one may
-// not have heard of its end: so each signal says whose leg has sent it.
+// FromLeg is a leg's signal to its job. A job that is resumed has the workflow ID of the one that has ended, and a leg
+// of that one may not have heard of its end: so each signal says whose leg has sent it.
 type FromLeg[T any] struct {
 	Run   string    `json:"run,omitempty"` // of the job, as in its Ref; "": not a leg's, but a person's
 	Leg   Execution `json:"leg,omitzero"`
@@ -154,7 +154,8 @@ type PlacesBack struct {
 	Places int `json:"places"`
 }
 
-// Task is a batch that waits, or one that a leg hands to its next run. A leg has at most [PageBatches] and what is in flight.
+// Task is a batch that waits, or one that a leg hands to its next run. A leg has at most [PageBatches] and what is in
+// flight.
 type Task struct {
 	Batch
 	Number    int64  `json:"b"`           // of the batch, from 1, for people

@@ -18,8 +18,8 @@ import (
 
 // Names of a feed's legs and messages.
 const (
-	// WorkflowFeedLeg is the registered name of the workflow type of a feed's legs. They run on the pool's own queue, so
-	// that their batches start eagerly.
+	// WorkflowFeedLeg is the registered name of the workflow type of a feed's legs. They run on the pool's own queue,
+	// so that their batches start eagerly.
 	WorkflowFeedLeg = "FeedLeg"
 	// UpdateExchange gives items to a leg and takes results from it: [Exchange], answered by [Exchanged].
 	UpdateExchange = "exchange"
@@ -28,13 +28,13 @@ const (
 	// UpdateClose closes a feed: it takes no more items, and completes when it has done all. It is sent to the job, has
 	// neither argument nor result, and can be repeated.
 	UpdateClose = "close"
-	// SignalBar has a leg take no more items, because the feed is stopping. Whoever requests a stop sends it to the legs that may take items:
-	// until the job has told them of the stop they would. It has no argument.
+	// SignalBar has a leg take no more items, because the feed is stopping. Whoever requests a stop sends it to the
+	// legs that may take items: until the job has told them of the stop they would. It has no argument.
 	SignalBar = "bar"
 	// QueryFeed returns, from a leg, its [FeedState].
 	QueryFeed = "feed"
-	// QueryItems returns, from a leg, what it knows of items that a client names by their ordinals: its argument is a list of
-	// at most [MaxExchangeItems] ordinals, its result the [ItemState] of each that the leg has accepted.
+	// QueryItems returns, from a leg, what it knows of items that a client names by their ordinals: its argument is a
+	// list of at most [MaxExchangeItems] ordinals, its result the [ItemState] of each that the leg has accepted.
 	QueryItems = "items"
 	// MemoLeg lies in the memo of a feed's job: the number of the leg that takes items; 0 until the first one does.
 	MemoLeg = "stint_leg"
@@ -52,8 +52,8 @@ const (
 )
 
 // Exchange is what a client gives to a leg of a feed, and asks of it. Its update ID is made of the client's token and a
-// sequence number, so a client that does not know what has become of one sends it again, to the same leg: the server answers
-// it with the outcome of the first.
+// sequence number, so a client that does not know what has become of one sends it again, to the same leg: the server
+// answers it with the outcome of the first.
 type Exchange struct {
 	// Client is the client's token. Results of items that it has put with Want are given to it alone.
 	Client string `json:"c"`
@@ -78,12 +78,12 @@ type Exchanged struct {
 	More    bool         `json:"m,omitempty"`
 	// Parts are those that have the outcomes that are stored.
 	Parts []StoredPart `json:"l,omitempty"`
-	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again: an
-	// exchange without items, which is refused as [RefusedNotYet] if it would come back empty.
+	// Pending is how many items of the client have no result yet. If there are any, the client asks again after Again:
+	// an exchange without items, which is refused as [RefusedNotYet] if it would come back empty.
 	Pending int           `json:"p,omitempty"`
 	Again   time.Duration `json:"a,omitempty"`
-	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed]; empty: it runs.
-	// Items without a result have none then.
+	// Ended says why nothing of the leg runs any more: one of the refusals [RefusedStopping] and [RefusedClosed];
+	// empty: it runs. Items without a result have none then.
 	Ended string `json:"e,omitempty"`
 }
 
@@ -100,8 +100,8 @@ func (a *Exchanged) Place() {
 type ItemResult struct {
 	Item    int64 `json:"o"` // ordinal
 	Session int64 `json:"s"`
-	// Result is a JSON value, as the handler gave it; nil if there is none. It travels in base64: as JSON within JSON it would not keep its
-	// bytes, and could have six times as many.
+	// Result is a JSON value, as the handler gave it; nil if there is none. It travels in base64: as JSON within JSON
+	// it would not keep its bytes, and could have six times as many.
 	Result []byte `json:"r,omitempty"`
 	// Failure is the item's error: a job.Failure without source, offset and input, in JSON. It travels like Result.
 	Failure []byte `json:"e,omitempty"`
@@ -139,8 +139,8 @@ type ItemState struct {
 	Queued time.Duration `json:"q,omitempty"` // how long it was, or has been, in the queue
 }
 
-// Types of the application errors with which an exchange or a reset is refused. A refusal leaves no trace. Its detail is
-// a [Refusal].
+// Types of the application errors with which an exchange or a reset is refused. A refusal leaves no trace. Its detail
+// is a [Refusal].
 const (
 	RefusedFull     = "Full"         // the capacity is taken
 	RefusedTooLarge = "TooLarge"     // the items would never fit
@@ -177,9 +177,9 @@ type ResetDone struct {
 	Discarded int64 `json:"d"` // items of earlier sessions that the open leg had waiting
 }
 
-// Items are values in JSON, in compact form. In JSON they are a list of these values. But if encoding/json would escape a
-// character of a value, which a filter would see, the whole list is an object, with each value in base64. Either way the
-// values arrive byte for byte.
+// Items are values in JSON, in compact form. In JSON they are a list of these values. But if encoding/json would escape
+// a character of a value, which a filter would see, the whole list is an object, with each value in base64. Either way
+// the values arrive byte for byte.
 type Items []json.RawMessage
 
 // quotedItems is how items travel which encoding/json would change.
@@ -225,8 +225,8 @@ func escapable(value []byte) bool {
 	return bytes.ContainsAny(value, "<>&") || bytes.Contains(value, []byte("\u2028")) || bytes.Contains(value, []byte("\u2029"))
 }
 
-// ResultValue returns a line of a feed's results, which a filter may have written, as a JSON value: the line itself if it is one
-// that every reader can take, or else a string of it, in which bytes that are not UTF-8 are U+FFFD.
+// ResultValue returns a line of a feed's results, which a filter may have written, as a JSON value: the line itself if
+// it is one that every reader can take, or else a string of it, in which bytes that are not UTF-8 are U+FFFD.
 func ResultValue(line []byte) json.RawMessage {
 	if json.Valid(line) && utf8.Valid(line) && !jsonscan.TooDeep(line) {
 		if bytes.IndexByte(line, '\r') < 0 {

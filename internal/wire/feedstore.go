@@ -25,9 +25,9 @@ type SalvageFeedResult struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// CommitFeedInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and, of a feed
-// that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2 MB: a leg splits what
-// is more over several commits, each of which names the one before.
+// CommitFeedInput is what a leg of a feed has come to: the executions that count, the items that were discarded, and,
+// of a feed that has stopped, those that have no outcome. Their ranges do not overlap. As a payload it has at most 2
+// MB: a leg splits what is more over several commits, each of which names the one before.
 type CommitFeedInput struct {
 	Ref      Ref      `json:"ref"`
 	Leg      int      `json:"leg"`
@@ -79,7 +79,8 @@ type PlanFeedInput struct {
 	From Cursor `json:"from"`
 	// Batches is the most batches of the page: 1 … 600.
 	Batches int `json:"batches"`
-	// Accepted is how many ordinals the earlier runs have given, as far as that is known from elsewhere: 0 if it is not.
+	// Accepted is how many ordinals the earlier runs have given, as far as that is known from elsewhere: 0 if it is
+	// not.
 	Accepted int64 `json:"accepted,omitempty"`
 	// Sizing is what is known of the pool: what is left is spread over its slots.
 	Sizing Sizing `json:"sizing,omitzero"`
@@ -97,19 +98,20 @@ type PlanFeedResult struct {
 	Unfinished int64 `json:"unfinished,omitempty"`
 	Discarded  int64 `json:"discarded,omitempty"`
 	Session    int64 `json:"session,omitempty"`
-	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the first of them;
-	// Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests that have these, or that nobody
-	// knew of. First page only.
+	// Lost is how many of the items that earlier runs had accepted are in no object of the store, and FirstError the
+	// first of them; Resumed counts them as failed. Heads, if there are any, are what Resume is from now on: manifests
+	// that have these, or that nobody knew of. First page only.
 	Lost       int64           `json:"lost,omitempty"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 	Heads      []string        `json:"heads,omitempty"`
-	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items, and
-	// Finish is left to do. First page only.
+	// Closed means that an earlier run had closed the feed, and may have published its output: it takes no more items,
+	// and Finish is left to do. First page only.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// What a leg of a feed has not committed, for a job that goes on after Temporal has ended it, may be more than fits into a message, and each
-// question for it has the leg's whole history replayed. So it is compressed, and given in as few pieces as possible.
+// What a leg of a feed has not committed, for a job that goes on after Temporal has ended it, may be more than fits
+// into a message, and each question for it has the leg's whole history replayed. So it is compressed, and given in as
+// few pieces as possible.
 
 const (
 	// pieceBytes is the most that one answer carries: Temporal's limit for a message is 2 MB.
@@ -199,7 +201,8 @@ type FeedOpening struct {
 	Batches int64 `json:"batches,omitempty"` // of the feed so far
 }
 
-// FeedResize changes the size of batches. Signals may come in another order than they were sent in: the one with the highest number counts.
+// FeedResize changes the size of batches. Signals may come in another order than they were sent in: the one with the
+// highest number counts.
 type FeedResize struct {
 	Number int   `json:"n"`
 	Items  int64 `json:"items"` // 0: automatic
@@ -217,7 +220,8 @@ type FreedNotice struct {
 	Total Freed `json:"total"`
 }
 
-// StalledNotice is what the leg that takes items reports of a feed in which nothing finishes, and when something has again.
+// StalledNotice is what the leg that takes items reports of a feed in which nothing finishes, and when something has
+// again.
 type StalledNotice struct {
 	Leg   int       `json:"leg"`
 	Since time.Time `json:"since,omitzero"` // zero: the feed moves again
@@ -246,7 +250,8 @@ type FeedWorkState struct {
 	Gone []string `json:"gone,omitempty"`
 	// Freed is the capacity that sealed legs have freed, and items of earlier runs: all together.
 	Freed Freed `json:"freed,omitzero"`
-	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs that have ended.
+	// Began is the session that this run of the feed has begun with, Counted the outcomes of the present one in legs
+	// that have ended.
 	Began   int64  `json:"began,omitempty"`
 	Counted Counts `json:"counted,omitzero"`
 }
@@ -261,14 +266,16 @@ type KeptResult struct {
 type Opening struct {
 	First   int64 `json:"first"` // ordinal of the next item
 	Session int64 `json:"session"`
-	// Unfinished items of the legs before and of earlier runs, and the bytes of the former: they take a part of the capacity.
+	// Unfinished items of the legs before and of earlier runs, and the bytes of the former: they take a part of the
+	// capacity.
 	Unfinished int   `json:"unfinished,omitempty"`
 	Bytes      int64 `json:"bytes,omitempty"`
 	// Freed is what legs that were sealed had freed when the unfinished items were counted, as far as was known.
 	Freed Freed `json:"freed,omitzero"`
 }
 
-// Freed is capacity that has become free, in total since something. Totals only grow, so they may come late, again, or in any order.
+// Freed is capacity that has become free, in total since something. Totals only grow, so they may come late, again, or
+// in any order.
 type Freed struct {
 	Items int   `json:"items"`
 	Bytes int64 `json:"bytes"`

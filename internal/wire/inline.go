@@ -11,8 +11,8 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Inline is what the objects of a small part would hold: it travels in the answer of Process, and Commit writes it to the
-// store, together with others.
+// Inline is what the objects of a small part would hold: it travels in the answer of Process, and Commit writes it to
+// the store, together with others.
 type Inline struct {
 	// Results are the lines of the items with a result, in order.
 	Results []byte `json:"r,omitempty"`
@@ -20,7 +20,8 @@ type Inline struct {
 	Notes []ErrorLine `json:"n,omitempty"`
 }
 
-// wireInline is how an Inline travels: its notes as the lines that a part would have, because JSON within JSON does not keep its bytes.
+// wireInline is how an Inline travels: its notes as the lines that a part would have, because JSON within JSON does not
+// keep its bytes.
 type wireInline struct {
 	Results []byte `json:"r,omitempty"`
 	Notes   []byte `json:"n,omitempty"`
@@ -142,20 +143,20 @@ type ErrorLine struct {
 
 // Again extends an error record: how a redrive runs the item again.
 type Again struct {
-	// Raw is the item's line, byte for byte, if the record's input is not: jsonl with white space. With Dropped it is the line
-	// that a filter would be given, in Bytes if it is not UTF-8; without either nobody wants it.
+	// Raw is the item's line, byte for byte, if the record's input is not: jsonl with white space. With Dropped it is
+	// the line that a filter would be given, in Bytes if it is not UTF-8; without either nobody wants it.
 	Raw   string `json:"raw,omitempty"`
 	Bytes []byte `json:"bytes,omitempty"`
 	// Never means that the item cannot be run again: it is not in its format, or too long to keep.
 	Never bool `json:"never,omitempty"`
-	// Dropped means that the line is not an error: the item had no result. If it was run again, Finish could not know without
-	// this line which items the results of the part belong to.
+	// Dropped means that the line is not an error: the item had no result. If it was run again, Finish could not know
+	// without this line which items the results of the part belong to.
 	Dropped bool `json:"dropped,omitempty"`
-	// Lines, if it is set, means that the line is not an error, either: the results of an item that was run again are so many
-	// lines, which are not one.
+	// Lines, if it is set, means that the line is not an error, either: the results of an item that was run again are
+	// so many lines, which are not one.
 	Lines *int64 `json:"lines,omitempty"`
-	// Silent means that the line is not an error record, although its item has failed: the job drops errors. A feed notes
-	// the item, because its client asks what has become of it.
+	// Silent means that the line is not an error record, although its item has failed: the job drops errors. A feed
+	// notes the item, because its client asks what has become of it.
 	Silent bool `json:"silent,omitempty"`
 }
 

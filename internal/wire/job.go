@@ -26,7 +26,8 @@ type StartInput struct {
 	Loop []job.LoopSlot `json:"loop,omitempty"`
 	// Accepted is how many items the earlier runs of a feed have accepted, according to their reports.
 	Accepted int64 `json:"accepted,omitempty"`
-	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its manifests name.
+	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
+	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`
 	// Searchable: the server has the search attributes of jobs.
 	Searchable bool `json:"searchable,omitempty"`
@@ -34,8 +35,8 @@ type StartInput struct {
 	Version int `json:"version,omitempty"`
 }
 
-// Earlier counts the items that earlier runs have left. They take a part of the capacity until they are done, of which the leg that
-// takes items hears from the job.
+// Earlier counts the items that earlier runs have left. They take a part of the capacity until they are done, of which
+// the leg that takes items hears from the job.
 type Earlier struct {
 	Items int64 `json:"items"`
 	Done  int64 `json:"done"`  // by legs that have ended
@@ -77,7 +78,8 @@ type JobState struct {
 	Listed job.Counted `json:"listed,omitzero"`
 }
 
-// Salvaged is what an earlier run, or a leg of it, had accepted: itself or, if that may be large, the leg that is to be asked.
+// Salvaged is what an earlier run, or a leg of it, had accepted: itself or, if that may be large, the leg that is to be
+// asked.
 type Salvaged struct {
 	CommitFeedInput
 	SalvageFeedInput

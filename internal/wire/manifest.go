@@ -26,8 +26,9 @@ type Books struct {
 	ErrBytes int64 `json:"err_bytes,omitempty"`
 }
 
-// Node is a line of an index: a manifest of level 0, or one of a higher level and what that lists itself. First is the smallest ordinal of
-// all of these, and End the end of the last entry. Of a manifest of level 0 the rest of the head is there, too, without what it names.
+// Node is a line of an index: a manifest of level 0, or one of a higher level and what that lists itself. First is the
+// smallest ordinal of all of these, and End the end of the last entry. Of a manifest of level 0 the rest of the head is
+// there, too, without what it names.
 type Node struct {
 	Key string `json:"key"`
 	Head
@@ -90,8 +91,9 @@ type Head struct {
 	End      int64    `json:"end"`   // the ordinal after the last of them
 	Entries  int      `json:"entries"`
 	Besides
-	// Index lists manifests that come before this one, so that they need not be read one by one: see index.go. Level is how deep it
-	// is, and Row how many manifests of that level come in a row, with this one: the next level begins with fanOut of them.
+	// Index lists manifests that come before this one, so that they need not be read one by one: see index.go. Level is
+	// how deep it is, and Row how many manifests of that level come in a row, with this one: the next level begins with
+	// fanOut of them.
 	Index []Node `json:"index,omitempty"`
 	Level int    `json:"level,omitempty"`
 	Row   int    `json:"row,omitempty"`
@@ -99,8 +101,8 @@ type Head struct {
 
 // Besides is what a manifest says besides the parts that count.
 type Besides struct {
-	// Below bounds the ordinals of a feed: those of the manifest, and of all that it reaches, are smaller. 0: not known. So a reader that looks
-	// for a young item need not go back to the beginning.
+	// Below bounds the ordinals of a feed: those of the manifest, and of all that it reaches, are smaller. 0: not
+	// known. So a reader that looks for a young item need not go back to the beginning.
 	Below int64 `json:"below,omitempty"`
 	// Spills are the items that a feed had accepted when it was stopped, and that had no outcome then.
 	Spills []Spill `json:"spills,omitempty"`

@@ -16,16 +16,16 @@ const (
 	// SignalRestarted informs a job or leg that the only process that could hold its running
 	// activities has been replaced; its argument is ignored.
 	SignalRestarted = "restarted"
-	// SignalCameBack informs a job or leg that a worker has one of its executions alive which the server has given up; its argument
-	// is a [CameBack].
+	// SignalCameBack informs a job or leg that a worker has one of its executions alive which the server has given up;
+	// its argument is a [CameBack].
 	SignalCameBack = "came back"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
-	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left out, is a
-	// list of activity IDs: the answer says which of these executions are in flight.
+	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left
+	// out, is a list of activity IDs: the answer says which of these executions are in flight.
 	QueryReport = "report"
-	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of
-	// inputs of Commit. See [Client.Resume]. A leg of a feed answers with a piece of the compressed list, from an offset on, its
+	// QueryPending returns, from a job or a leg, what it has accepted and not committed: a list of inputs of Commit.
+	// See [Client.Resume]. A leg of a feed answers with a piece of the compressed list, from an offset on, its
 	// argument.
 	QueryPending = "pending"
 	// QueryProgress returns a leg's [Progress]. Its argument is that of QueryReport.
@@ -39,8 +39,8 @@ const (
 	MemoOutput = "stint_output"
 	// MemoPools lies in the memo of a pipeline's job: the pools of all stages, a list.
 	MemoPools = "stint_pools"
-	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is an event and
-	// an action.
+	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is
+	// an event and an action.
 	MemoProgress = "stint_progress"
 	// MemoSource lies in the memo of a loop's job: where its items come from.
 	MemoSource = "stint_source"
@@ -51,8 +51,8 @@ const (
 	MemoCron = "stint_cron"
 )
 
-// Search attributes of jobs, if the server has them; its list, and that of the web UI, then filters and sorts by them. A job says
-// in its input whether it has them, since a server refuses those that it does not know.
+// Search attributes of jobs, if the server has them; its list, and that of the web UI, then filters and sorts by them.
+// A job says in its input whether it has them, since a server refuses those that it does not know.
 const (
 	SearchPool    = "StintPool"    // keyword
 	SearchState   = "StintState"   // keyword: the job's state, which says more than that of its workflow
@@ -75,7 +75,8 @@ func PoolOfQueue(queue string) string {
 // IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
 
-// CoordinatorIdentity is how a worker of a pool identifies itself when it coordinates jobs: one that is idle is found by it.
+// CoordinatorIdentity is how a worker of a pool identifies itself when it coordinates jobs: one that is idle is found
+// by it.
 func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
 
 const poolMark = " · pool "
@@ -86,7 +87,8 @@ func PoolOf(identity string) string {
 	return pool
 }
 
-// WorkerIdentity is how a worker identifies itself when it takes batches: by its name, and its process as procs.Own names it, which may be "".
+// WorkerIdentity is how a worker identifies itself when it takes batches: by its name, and its process as procs.Own
+// names it, which may be "".
 func WorkerIdentity(worker, process string) string {
 	if process == "" {
 		return worker

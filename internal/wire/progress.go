@@ -93,8 +93,8 @@ func AddWorkers(a, b []job.WorkerShare) []job.WorkerShare {
 	return sum[:min(len(sum), limits.MaxWorkers)]
 }
 
-// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are left out, unless
-// the list is empty.
+// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are
+// left out, unless the list is empty.
 func AddStages(sum, more []job.StageReport) []job.StageReport {
 	if len(sum) == 0 {
 		return slices.Clone(more)

@@ -6,23 +6,25 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// Temporal takes payloads of up to 2 MB, and what one workflow task answers, starts and accepts must be well below 4 MB together:
-// else the workflow task fails each time, or the server ends the workflow. So whatever carries items, results, errors or texts of others
-// counts the bytes that it has once it is encoded, not those of the values.
+// Temporal takes payloads of up to 2 MB, and what one workflow task answers, starts and accepts must be well below 4 MB
+// together: else the workflow task fails each time, or the server ends the workflow. So whatever carries items,
+// results, errors or texts of others counts the bytes that it has once it is encoded, not those of the values.
 const (
 	// MaxPayload is the most bytes of a payload.
 	MaxPayload = 2 << 20
 	// MaxCounted is the most bytes of a payload that are counted: the rest is for what has a few bytes, and is not.
 	MaxCounted = MaxPayload - 256<<10
-	// MaxTask is the most bytes of all payloads that one workflow task of a feed's leg sends. What it refuses is sent back, too: up to
-	// MaxInFlight, where the server has that limit.
+	// MaxTask is the most bytes of all payloads that one workflow task of a feed's leg sends. What it refuses is sent
+	// back, too: up to MaxInFlight, where the server has that limit.
 	MaxTask = 2 << 20
-	// MaxInFlight bounds the arguments of the updates that are under way to a workflow at a time, where stint configures the server.
+	// MaxInFlight bounds the arguments of the updates that are under way to a workflow at a time, where stint
+	// configures the server.
 	MaxInFlight = 1792 << 10
-	// MaxInline is about the most bytes of outcomes of a feed's batch, or of a part between two stages, that travel in answers of Process.
-	// Those of a larger one are in the store.
+	// MaxInline is about the most bytes of outcomes of a feed's batch, or of a part between two stages, that travel in
+	// answers of Process. Those of a larger one are in the store.
 	MaxInline = 64 << 10
-	// MaxAnswer is the most bytes of the results and parts of an [Exchanged]: [MaxExchangeBytes] of results in base64, and some.
+	// MaxAnswer is the most bytes of the results and parts of an [Exchanged]: [MaxExchangeBytes] of results in base64,
+	// and some.
 	MaxAnswer = 1400 << 10
 )
 

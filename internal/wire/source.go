@@ -38,11 +38,12 @@ type Source struct {
 
 	Shape Shape `json:"shape"`
 	Start int64 `json:"start"` // offset of the first item
-	// Hint is what the beginning shows that may be meant otherwise: see Head in package records. Of a bundle each input has its own.
+	// Hint is what the beginning shows that may be meant otherwise: see Head in package records. Of a bundle each input
+	// has its own.
 	Hint        string      `json:"hint,omitempty"`
 	Compression Compression `json:"compression,omitempty"`
-	// Unsized means that the file system gives the size of the input as 0 although it has bytes, as /proc does: it is read once, into
-	// a copy, and is not looked at again.
+	// Unsized means that the file system gives the size of the input as 0 although it has bytes, as /proc does: it is
+	// read once, into a copy, and is not looked at again.
 	Unsized bool `json:"unsized,omitempty"`
 	// Spool is the key prefix of the uncompressed copy of an input that cannot be read from the
 	// middle; empty for others.

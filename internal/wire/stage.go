@@ -1,7 +1,8 @@
 package wire
 
-// A pipeline is a job with several stages. It is compiled to steps, which every batch goes through one after the other, each time as
-// an execution of Process by the step's own pool. What a step but the last has made of it is a part that later steps read.
+// A pipeline is a job with several stages. It is compiled to steps, which every batch goes through one after the other,
+// each time as an execution of Process by the step's own pool. What a step but the last has made of it is a part that
+// later steps read.
 
 // Stage describes its step to an execution.
 type Stage struct {
@@ -13,8 +14,8 @@ type Stage struct {
 	Writes int `json:"writes,omitempty"`
 	// Last: the results are the job's.
 	Last bool `json:"last,omitempty"`
-	// Inner: what becomes of an item here does not decide what becomes of it in the job: the step is one of an ensemble's or a
-	// switch's.
+	// Inner: what becomes of an item here does not decide what becomes of it in the job: the step is one of an
+	// ensemble's or a switch's.
 	Inner bool `json:"inner,omitempty"`
 	// Cut asks for cuts of the batch, about so many items apart; 0: none are wanted.
 	Cut int64 `json:"cut,omitempty"`
@@ -59,7 +60,8 @@ type Parcel struct {
 	Run string `json:"r"`
 	// Parts are those that steps from Step on read.
 	Parts []Part `json:"p"`
-	// Routed says which cases of a switch the items belong to, a bit for each, by the number of the switch; 0: not known.
+	// Routed says which cases of a switch the items belong to, a bit for each, by the number of the switch; 0: not
+	// known.
 	Routed []uint32 `json:"t,omitempty"`
 	// Cuts are in order. A batch without bytes can be split anywhere.
 	Cuts []Cut `json:"u,omitempty"`
@@ -90,8 +92,8 @@ type Cut struct {
 	Offset int64 `json:"o"` // where that begins in the source
 }
 
-// Part is what one step has made of a batch's items, and perhaps of others before and after them: one line for each item, empty if it
-// has no result there, and the errors of items.
+// Part is what one step has made of a batch's items, and perhaps of others before and after them: one line for each
+// item, empty if it has no result there, and the errors of items.
 type Part struct {
 	Number int `json:"i"`
 	// Run is the run below whose prefix the objects lie.

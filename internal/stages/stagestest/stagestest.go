@@ -15,7 +15,8 @@ import (
 // Random makes choices, as a *rand.Rand does: 0 is the simplest one.
 type Random interface{ IntN(n int) int }
 
-// Kinds are what switches look at: the field "k" of items, and the answers of routers. The last one has no case anywhere.
+// Kinds are what switches look at: the field "k" of items, and the answers of routers. The last one has no case
+// anywhere.
 var Kinds = []string{"x", "y", "z"}
 
 // Stages returns stages that a job may have, which are compiled to at most so many steps, at least 1.
@@ -90,8 +91,8 @@ const (
 	Died   = "WorkerDied"
 )
 
-// Handler is what all stages do: of ten items that a stage gets, about Failing fail and Dropping are dropped. The others it answers
-// with its name, a kind, and the item, or with a kind only if it routes items.
+// Handler is what all stages do: of ten items that a stage gets, about Failing fail and Dropping are dropped. The
+// others it answers with its name, a kind, and the item, or with a kind only if it routes items.
 type Handler struct{ Failing, Dropping uint32 }
 
 // Answer returns what a stage makes of an item. The same item always gets the same answer.
@@ -134,8 +135,8 @@ func (e Ending) Failed() bool { return e.Type != "" }
 type Model struct {
 	Handler
 	Stages []job.Stage // with their defaults
-	// See is called with each item that a stage gets, and Kills reports whether the item at hand kills the stage's workers. Both may be
-	// nil.
+	// See is called with each item that a stage gets, and Kills reports whether the item at hand kills the stage's
+	// workers. Both may be nil.
 	See   func(stage, item string)
 	Kills func(stage string) bool
 }
@@ -240,7 +241,8 @@ func (m *Model) route(s *job.Stage, name, item string) Ending {
 	return Ending{Stage: name, Type: job.ErrorRoute}
 }
 
-// Plain is an item, or a line of the output, in which the errors within lists are as the model has them: only their types.
+// Plain is an item, or a line of the output, in which the errors within lists are as the model has them: only their
+// types.
 func Plain(line string) string {
 	var b strings.Builder
 	for {

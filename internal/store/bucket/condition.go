@@ -19,8 +19,8 @@ import (
 	"github.com/stint-run/stint/internal/store/object"
 )
 
-// state is what must be at a key when something is written or deleted there: the object with that ETag, as the service wrote it, or
-// nothing if it is empty.
+// state is what must be at a key when something is written or deleted there: the object with that ETag, as the service
+// wrote it, or nothing if it is empty.
 type state struct {
 	etag string
 	// hidden: the service denies a look. To who may not list a bucket, S3 answers so if there is no such object.
@@ -57,7 +57,8 @@ func (d *Dir) Conditional(ctx context.Context, key string) (bool, error) {
 	return has, nil
 }
 
-// unchanged returns the state of a key, for a write that wants it to stay until then; nil if the service has no conditions.
+// unchanged returns the state of a key, for a write that wants it to stay until then; nil if the service has no
+// conditions.
 func (d *Dir) unchanged(ctx context.Context, key string) (*state, error) {
 	if has, err := d.Conditional(ctx, key); err != nil || !has {
 		return nil, err
@@ -106,7 +107,8 @@ func (d *Dir) Removal(ctx context.Context, key string) (func(context.Context) er
 	}, nil
 }
 
-// refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being written.
+// refused reports whether an error says that a condition did not hold: the object is another one, is gone, or is being
+// written.
 func refused(err error) bool {
 	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey") || errors.Is(err, errReplaced)
 }

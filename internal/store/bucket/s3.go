@@ -89,9 +89,9 @@ func dialS3(ctx context.Context, address string, patience time.Duration) (*blob.
 	return s3blob.OpenBucket(ctx, quiet, at.Host, &opener.Options)
 }
 
-// endStalled has connections end on which nothing moves. They are of HTTP/1, which carries one request at a time. On one of HTTP/2
-// the bytes of other requests would hide the one that hangs. (S3 itself speaks HTTP/1 only, and requests at once do not share the fate
-// of a connection.)
+// endStalled has connections end on which nothing moves. They are of HTTP/1, which carries one request at a time. On
+// one of HTTP/2 the bytes of other requests would hide the one that hangs. (S3 itself speaks HTTP/1 only, and requests
+// at once do not share the fate of a connection.)
 func endStalled(t *http.Transport, patience time.Duration) {
 	t.ForceAttemptHTTP2, t.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
 	if t.TLSClientConfig != nil {

@@ -25,8 +25,8 @@ const (
 	spoolBuffer = 256 << 10
 )
 
-// sinkWriter writes into a device or a pipe. What it gets lies in a nameless file until Commit, which copies it: so the sink gets all of
-// it once and in order, or nothing.
+// sinkWriter writes into a device or a pipe. What it gets lies in a nameless file until Commit, which copies it: so the
+// sink gets all of it once and in order, or nothing.
 type sinkWriter struct {
 	ctx    context.Context
 	where  string // in messages
@@ -149,8 +149,9 @@ type target struct {
 	perm fs.FileMode
 }
 
-// placeAt looks at what stands at a path. A link to a file, or to nothing, is replaced as a file is; a link to a device or a pipe
-// is one. The error, which is permanent, says that there is something that can be neither replaced nor written into.
+// placeAt looks at what stands at a path. A link to a file, or to nothing, is replaced as a file is; a link to a device
+// or a pipe is one. The error, which is permanent, says that there is something that can be neither replaced nor
+// written into.
 func targetAt(path, where string) (target, error) {
 	info, err := os.Lstat(path)
 	if err != nil { // nothing is there, or what comes next meets the reason
@@ -194,7 +195,8 @@ var descriptorPattern = regexp.MustCompile(`^/proc/(\d+)(?:/task/\d+)?/fd/(\d+)$
 // maxDescriptorLinks bounds the links from a path to an open file: /dev/stdout, /dev/fd/1, /proc/self/fd/1.
 const maxDescriptorLinks = 8
 
-// descriptor returns the process and the number of the open file that a path, such as /dev/stdout, is a link to; ok is false if it is none.
+// descriptor returns the process and the number of the open file that a path, such as /dev/stdout, is a link to; ok is
+// false if it is none.
 func descriptor(path string) (pid, number int, ok bool) {
 	for range maxDescriptorLinks {
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -219,7 +221,8 @@ func descriptor(path string) (pid, number int, ok bool) {
 	return 0, 0, false
 }
 
-// isDescriptor reports whether a path is a link to an open file of a process: that file is written into, whatever it is.
+// isDescriptor reports whether a path is a link to an open file of a process: that file is written into, whatever it
+// is.
 func isDescriptor(path string) bool {
 	_, _, ok := descriptor(path)
 	return ok
@@ -252,8 +255,8 @@ func (d *Dir) Sink(key string) (bool, error) {
 	return true, nil
 }
 
-// followed returns the path of a sink that may be written into: where a link leads must be allowed, too. What a process has
-// open may be, if the link to it is.
+// followed returns the path of a sink that may be written into: where a link leads must be allowed, too. What a process
+// has open may be, if the link to it is.
 func (d *Dir) followed(path, key string) (string, error) {
 	if isDescriptor(path) {
 		return path, nil

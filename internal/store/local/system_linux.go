@@ -64,8 +64,8 @@ func leaveDirect(f *os.File) error {
 // alignmentError reports whether a write failed because it went past the page cache.
 func alignmentError(err error) bool { return errors.Is(err, unix.EINVAL) }
 
-// identity returns what distinguishes a file from another one of the same name, size and time: its number, and when it was last
-// changed in any way, which nobody can set.
+// identity returns what distinguishes a file from another one of the same name, size and time: its number, and when it
+// was last changed in any way, which nobody can set.
 func identity(info fs.FileInfo) (inode uint64, changed time.Time) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return stat.Ino, time.Unix(stat.Ctim.Unix())

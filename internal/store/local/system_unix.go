@@ -18,7 +18,8 @@ func sinkFlags(pipe bool) int {
 	return os.O_WRONLY | os.O_APPEND | syscall.O_NOCTTY
 }
 
-// mayWrite returns an error if this process may not write to what is at a path. Opening a pipe to find out would be an end to its reader.
+// mayWrite returns an error if this process may not write to what is at a path. Opening a pipe to find out would be an
+// end to its reader.
 func mayWrite(path string) error { return unix.Access(path, unix.W_OK) }
 
 // hideOpen removes the name of an open file, so that nothing of it stays if the process is killed.

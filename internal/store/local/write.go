@@ -200,7 +200,8 @@ func (w *writer) Sync() error {
 	return Error("writing", w.where, w.out.sync())
 }
 
-// Settle brings everything that was written to the disk, and keeps no more than the unfinished file's name: Commit renames it.
+// Settle brings everything that was written to the disk, and keeps no more than the unfinished file's name: Commit
+// renames it.
 func (w *writer) Settle() error {
 	if err := w.Sync(); err != nil || w.settled {
 		return err

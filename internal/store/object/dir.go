@@ -26,8 +26,9 @@ type Info struct {
 	ModTime time.Time
 	// ETag changes with the content, without quotes; empty for local files.
 	ETag string
-	// Inode and Changed are the number of a local file, and when it was last changed in any way, if its system has these. Another file
-	// of the same size and time shows by them; but the file of another machine, a copy, or one whose rights were changed does as well.
+	// Inode and Changed are the number of a local file, and when it was last changed in any way, if its system has
+	// these. Another file of the same size and time shows by them; but the file of another machine, a copy, or one
+	// whose rights were changed does as well.
 	Inode   uint64
 	Changed time.Time
 	// Perm are the access rights of a local file, always with those of its owner to read and write it;
@@ -91,9 +92,9 @@ type Dir interface {
 	// admit returns an error for what it holds now ("" if it is missing); Claim returns that error
 	// then. A nil admit admits always. It can be repeated.
 	//
-	// In a bucket the lock excludes only this process. The write is conditional on what was read, so that no Claim replaces another one
-	// that it has not seen. In a bucket without conditional writes (see Conditional) one that is held up between the two can do that.
-	// Whoever finds that an older claim has replaced its own claims again.
+	// In a bucket the lock excludes only this process. The write is conditional on what was read, so that no Claim
+	// replaces another one that it has not seen. In a bucket without conditional writes (see Conditional) one that is
+	// held up between the two can do that. Whoever finds that an older claim has replaced its own claims again.
 	Claim(ctx context.Context, key, value string, admit func(held string) error) error
 	// Sweep removes every object whose key begins with prefix and for which keep returns false (a
 	// nil keep keeps all), and what unfinished writes below prefix have left: temporary files,
@@ -133,8 +134,8 @@ type WriteOptions struct {
 	// same file system as the object. Default: beside the object.
 	Scratch string
 	// Unchanged: Commit replaces only the object that is there when the Writer is created, or nothing if there is none,
-	// and fails with *ReplacedError if another one has been written since, or if it has been removed. It has no effect on local files, which
-	// have the lock of Guard, and in a bucket without conditional writes: see store.Conditional.
+	// and fails with *ReplacedError if another one has been written since, or if it has been removed. It has no effect
+	// on local files, which have the lock of Guard, and in a bucket without conditional writes: see store.Conditional.
 	Unchanged bool
 }
 
@@ -145,14 +146,15 @@ type Creator interface {
 
 // Appender is a Dir whose objects can get longer in place.
 type Appender interface {
-	// Append makes data durable behind the first bytes of an object, which has at least as many, and replaces what follows them. It
-	// can be repeated. A reader that has the object open sees the first bytes, and perhaps some of data. After an error, or if the process is killed, some
-	// of data may be there. For an object that is missing or shorter, errors.Is(err, fs.ErrNotExist) holds.
+	// Append makes data durable behind the first bytes of an object, which has at least as many, and replaces what
+	// follows them. It can be repeated. A reader that has the object open sees the first bytes, and perhaps some of
+	// data. After an error, or if the process is killed, some of data may be there. For an object that is missing or
+	// shorter, errors.Is(err, fs.ErrNotExist) holds.
 	Append(ctx context.Context, key string, at int64, data []byte) error
 }
 
-// Extend makes an object have exactly content, of which its first at bytes are there already: it writes the rest, if the Dir is an
-// [Appender] and has the object, and otherwise all of it.
+// Extend makes an object have exactly content, of which its first at bytes are there already: it writes the rest, if
+// the Dir is an [Appender] and has the object, and otherwise all of it.
 func Extend(ctx context.Context, d Dir, key string, content []byte, at int) error {
 	if a, ok := d.(Appender); ok && at > 0 {
 		if err := a.Append(ctx, key, int64(at), content[at:]); !errors.Is(err, fs.ErrNotExist) {
@@ -162,11 +164,11 @@ func Extend(ctx context.Context, d Dir, key string, content []byte, at int) erro
 	return d.Put(ctx, key, content)
 }
 
-// Sinker is a Dir in which a device or a pipe can stand in the place of an object. It is a sink: what is written to the object goes into
-// it, once, at the Commit, and it can be neither read again nor replaced nor removed.
+// Sinker is a Dir in which a device or a pipe can stand in the place of an object. It is a sink: what is written to the
+// object goes into it, once, at the Commit, and it can be neither read again nor replaced nor removed.
 type Sinker interface {
-	// Sink reports whether there is a sink in the place of an object. The error says that it cannot be written into, or that
-	// something stands there that can be neither replaced nor written into.
+	// Sink reports whether there is a sink in the place of an object. The error says that it cannot be written into, or
+	// that something stands there that can be neither replaced nor written into.
 	Sink(key string) (bool, error)
 }
 

@@ -33,8 +33,8 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("%s names run %q, not %q: a newer run has taken over", e.Key, e.Have, e.Want)
 }
 
-// ReplacedError says that an object was written or removed by another process, after the Writer that was to replace it had been created: see
-// WriteOptions.Unchanged. Nothing was done. Retrying may help.
+// ReplacedError says that an object was written or removed by another process, after the Writer that was to replace it
+// had been created: see WriteOptions.Unchanged. Nothing was done. Retrying may help.
 type ReplacedError struct {
 	Op    string // "writing" or "deleting"
 	Where string // the object
@@ -122,10 +122,9 @@ var permanentCodes = map[string]bool{
 
 var permanentErrors = []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid}
 
-// Permanent reports whether retrying cannot help and a person has to act: a missing object or
-// bucket, a lack of permission, a read-only file system,
-// a file where a directory is needed or the reverse, an invalid location, a corrupt object, a newer
-// run. It is false for nil, for cancellations, and for everything else, such as network errors
+// Permanent reports whether retrying cannot help and a person has to act: a missing object or bucket, a lack of
+// permission, a read-only file system, a file where a directory is needed or the reverse, an invalid location, a
+// corrupt object, a newer run. It is false for nil, for cancellations, and for everything else, such as network errors
 // and a full disk.
 func Permanent(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -27,8 +27,8 @@ func (c *Coordinator) listState() {
 	c.enlist(c.milestone(c.overview()), map[string]any{wire.MemoState: c.State.Report.State})
 }
 
-// noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the job has been
-// added, but not within leastNote.
+// noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the
+// job has been added, but not within leastNote.
 func (c *Coordinator) noteProgress(r job.Report) {
 	now, done := workflow.Now(c.Ctx), r.Done()
 	if c.concluded || now.Sub(c.State.Listed.At) < leastNote || done == c.State.Listed.Done() {
@@ -139,8 +139,8 @@ func (c *Coordinator) listFailures() {
 	}
 }
 
-// nameLeftovers makes work that is still running the job's error, or a later one if the job has an error already, unless the spec
-// ignores it.
+// nameLeftovers makes work that is still running the job's error, or a later one if the job has an error already,
+// unless the spec ignores it.
 func (c *Coordinator) nameLeftovers() {
 	r := &c.State.Report
 	if len(r.Stragglers) == 0 || c.Spec().IgnoreStragglers {

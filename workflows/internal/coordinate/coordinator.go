@@ -210,8 +210,8 @@ func (c *Coordinator) Answer(executions []string) wire.Answer {
 	return a
 }
 
-// overview is the report with what the legs in other workflows have reported of themselves. AsOf is when the oldest of these numbers was
-// counted: a leg reports some ten times, and not at all while no worker runs it.
+// overview is the report with what the legs in other workflows have reported of themselves. AsOf is when the oldest of
+// these numbers was counted: a leg reports some ten times, and not at all while no worker runs it.
 func (c *Coordinator) overview() job.Report {
 	r := c.report()
 	r.AsOf = workflow.Now(c.Ctx)
@@ -281,8 +281,8 @@ func scheduled(ctx workflow.Context, in wire.JobInput) wire.JobInput {
 	return in
 }
 
-// Any Temporal client can start a workflow with any input. One that makes no sense fails it, with an error that is not retried: it must not
-// take the memory of a worker, or fail a workflow task again and again.
+// Any Temporal client can start a workflow with any input. One that makes no sense fails it, with an error that is not
+// retried: it must not take the memory of a worker, or fail a workflow task again and again.
 
 // Refused is the error of a workflow whose input makes no sense; nil: it does. details are the error's.
 func Refused(err error, details ...any) error {
@@ -292,7 +292,8 @@ func Refused(err error, details ...any) error {
 	return temporal.NewNonRetryableApplicationError(err.Error(), job.ErrorInvalid, nil, details...)
 }
 
-// check returns an error if a job cannot be run with the input. What an earlier run of the workflow has left was checked when that began.
+// check returns an error if a job cannot be run with the input. What an earlier run of the workflow has left was
+// checked when that began.
 func checkJob(in *wire.JobInput) error {
 	if in.State != nil {
 		return nil

@@ -1,6 +1,7 @@
-// Package coordinate does what every job does. A [Coordinator] opens legs and shares the window out to them, stops, runs hooks,
-// takes settings, watches tolerance and rate, reports, salvages, continues as new and concludes. It knows no kind of job: that is its
-// [Work], which finds the next [Assignment] and finishes the output. A leg is reached by its [Handle].
+// Package coordinate does what every job does. A [Coordinator] opens legs and shares the window out to them, stops,
+// runs hooks, takes settings, watches tolerance and rate, reports, salvages, continues as new and concludes. It knows
+// no kind of job: that is its [Work], which finds the next [Assignment] and finishes the output. A leg is reached by
+// its [Handle].
 //
 //	work.go                    what is special to a kind of job
 //	coordinator.go             a job from its start to its end: input that makes no sense, signals, queries, and the loop

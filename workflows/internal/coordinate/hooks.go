@@ -20,8 +20,9 @@ type hooks struct {
 	unblocking bool                // the shutdown hooks run
 }
 
-// runHooks runs the hooks of a stage one after the other, and notes how they end. Each takes at most limit, the wait for a worker
-// included; 0: a worker is waited for as for Plan. If stopAtError is set, it stops at the first that fails and returns its error.
+// runHooks runs the hooks of a stage one after the other, and notes how they end. Each takes at most limit, the wait
+// for a worker included; 0: a worker is waited for as for Plan. If stopAtError is set, it stops at the first that fails
+// and returns its error.
 func (c *Coordinator) runHooks(ctx workflow.Context, stage string, hooks []string, limit time.Duration, stopAtError bool) error {
 	for i, hook := range hooks {
 		pool, name := c.Spec().HookOf(hook)

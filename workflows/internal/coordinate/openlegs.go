@@ -13,13 +13,15 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pool"
 )
 
-// OpenLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each with
-// a page of batches, and some that drain. Pages of pipelines whose stages split batches are smaller, and so is what is in flight then.
+// OpenLegs is how many legs are open at once, at most: as many as it takes to have the widest window in flight, each
+// with a page of batches, and some that drain. Pages of pipelines whose stages split batches are smaller, and so is
+// what is in flight then.
 const OpenLegs = 24
 
-// FeedLegs is how many legs of a feed are open at once, at most. A sealed one stays open until its last item is done, so a slow item among
-// many quick ones holds a leg: this many of them, each in another leg, do no harm. Limits that every leg is told cost the job's history
-// 600 events then, and the legs that its next run continues with are some 100 KB of its 2 MB of input.
+// FeedLegs is how many legs of a feed are open at once, at most. A sealed one stays open until its last item is done,
+// so a slow item among many quick ones holds a leg: this many of them, each in another leg, do no harm. Limits that
+// every leg is told cost the job's history 600 events then, and the legs that its next run continues with are some 100
+// KB of its 2 MB of input.
 const FeedLegs = 200
 
 // OpenLeg is a leg that runs.
@@ -63,7 +65,8 @@ type Handle interface {
 	Pending() []any
 }
 
-// counted is when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do not change any more.
+// counted is when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do not
+// change any more.
 func (l *OpenLeg) counted(now time.Time) time.Time {
 	if l.Exact() || l.final {
 		return now
@@ -87,7 +90,8 @@ func (c *Coordinator) startLeg() {
 	c.work.Open(*found)
 }
 
-// NextLeg is the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs inside the job.
+// NextLeg is the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs
+// inside the job.
 func (c *Coordinator) NextLeg(inside bool) int {
 	if !inside || c.State.Report.Legs > 0 {
 		c.State.LastLeg++

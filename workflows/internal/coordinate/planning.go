@@ -18,8 +18,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pool"
 )
 
-// RateWait is how long an assignment that is cut by the handler's speed waits for the batches of the assignment before that show
-// it (dispatch.RateBatches).
+// RateWait is how long an assignment that is cut by the handler's speed waits for the batches of the assignment before
+// that show it (dispatch.RateBatches).
 const RateWait = 5 * time.Second
 
 // planning is what a coordinator knows of the assignment after those that legs have.
@@ -140,8 +140,9 @@ func (c *Coordinator) Pending() ([]any, error) {
 	return all, nil
 }
 
-// Salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is still to be
-// committed, for the next run, in case this one ends before; what the earlier run had committed itself is kept then, too.
+// Salvage commits what an earlier run had accepted. Its parts stay below that run's prefix. The report counts what is
+// still to be committed, for the next run, in case this one ends before; what the earlier run had committed itself is
+// kept then, too.
 func (c *Coordinator) Salvage() (failed error) {
 	for i, piece := range c.In.Salvage {
 		var in wire.Salvaged
@@ -190,8 +191,8 @@ func (c *Coordinator) offer(ctx workflow.Context, run func(workflow.Context) err
 	}
 }
 
-// lookForPools has the report say which of a pipeline's further pools nobody serves, until all of them are served. The job's own pool is
-// offered its first activity.
+// lookForPools has the report say which of a pipeline's further pools nobody serves, until all of them are served. The
+// job's own pool is offered its first activity.
 func (c *Coordinator) lookForPools() {
 	pools := slices.DeleteFunc(c.Spec().Pools(), func(pool string) bool { return pool == c.Spec().Pool })
 	if len(pools) == 0 || c.In.State != nil && len(c.State.Report.UnservedPools) == 0 {

@@ -15,11 +15,12 @@ import (
 	"github.com/stint-run/stint/workflows/internal/execute"
 )
 
-// maxLaterText bounds what the report keeps of each text of a later error, in bytes as JSON. Of the first it keeps more, as execute has it.
+// maxLaterText bounds what the report keeps of each text of a later error, in bytes as JSON. Of the first it keeps
+// more, as execute has it.
 const maxLaterText = 500
 
-// ListedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have been told: a write to
-// the list, at once, delays the stop on a small server by some 5 ms.
+// ListedAfter is the time from a stop until the server's list shows that the job is stopping. By then its calls have
+// been told: a write to the list, at once, delays the stop on a small server by some 5 ms.
 const ListedAfter = 100 * time.Millisecond
 
 // stop answers a request to stop. The first one counts; the errors of later ones are listed.

@@ -20,8 +20,9 @@ const (
 	// them show it, from hopelessAll on.
 	HopelessItems = 1000
 	hopelessAll   = 10
-	// HopelessAlone items without a success, each of which made a call of itself alone fail, show it as well: the handler has
-	// answered for none of them. A feed's items are whatever its clients put, so for feeds that does not count.
+	// HopelessAlone items without a success, each of which made a call of itself alone fail, show it as well: the
+	// handler has answered for none of them. A feed's items are whatever its clients put, so for feeds that does not
+	// count.
 	HopelessAlone = 20
 	// leastStep is which part of what is tolerated a step is at least, however near to it a job is.
 	leastStep = 64

@@ -27,8 +27,8 @@ func (c *Coordinator) TakeBack(b wire.PlacesBack) {
 	c.rebound()
 }
 
-// Share grants places that no leg holds to the oldest legs that have batches for them; what is left is for the next leg.
-// If the window has shrunk, it takes places from the latest legs.
+// Share grants places that no leg holds to the oldest legs that have batches for them; what is left is for the next
+// leg. If the window has shrunk, it takes places from the latest legs.
 func (c *Coordinator) Share() {
 	if c.Ending() {
 		return // nobody dispatches any more

@@ -14,8 +14,8 @@ import (
 // results. Everything else is the coordinator's. A work belongs to one run of a job, and is used by its
 // workflow only.
 type Work interface {
-	// Begin has the work deal with the updates and signals that only its kind of job has, and returns what else is special to that. It is
-	// called once, before all others.
+	// Begin has the work deal with the updates and signals that only its kind of job has, and returns what else is
+	// special to that. It is called once, before all others.
 	Begin(c *Coordinator) (Traits, error)
 	// NeedsSpeed reports whether the next assignment is cut by the handler's speed, so that it is worth
 	// waiting for the first batches to show it.
@@ -23,7 +23,8 @@ type Work interface {
 	// Next finds the next assignment. It blocks, and ctx has the options of an activity. After an error or a
 	// cancellation it can be called again, as if it had not been called.
 	Next(ctx workflow.Context, t Snapshot) (Assignment, error)
-	// Take gives an assignment that next has found to a leg that runs already, and returns false if none has use for it. It does not block.
+	// Take gives an assignment that next has found to a leg that runs already, and returns false if none has use for
+	// it. It does not block.
 	Take(p Assignment) bool
 	// Open gives an assignment to a new leg. It does not block.
 	Open(p Assignment)
@@ -40,7 +41,8 @@ type Work interface {
 	CompleteReport(r *job.Report)
 }
 
-// Traits are what only some kinds of jobs have. The zero value has nothing of it. No function blocks, but for listFailures.
+// Traits are what only some kinds of jobs have. The zero value has nothing of it. No function blocks, but for
+// listFailures.
 type Traits struct {
 	// BoundsFailures: the job fails if too many of its items do.
 	BoundsFailures bool
@@ -50,7 +52,8 @@ type Traits struct {
 	InsistsOnInit bool
 	// Receive takes the signals that have arrived which only this kind of job has.
 	Receive func()
-	// Resized has batches that are made from now on have so many items; 0: automatic. Open legs keep those that they have.
+	// Resized has batches that are made from now on have so many items; 0: automatic. Open legs keep those that they
+	// have.
 	Resized func(items int64)
 	// Progressed is called whenever something may have happened.
 	Progressed func()
@@ -58,8 +61,8 @@ type Traits struct {
 	Ended func(l *OpenLeg, r wire.LegResult)
 	// Carry returns the open legs that the job's next run continues with; false: they must end first. Nil: all must.
 	Carry func(legs []*OpenLeg) ([]wire.CarriedLeg, bool)
-	// Outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as they are
-	// known. Nil: those of all items.
+	// Outcomes are the counts that decide whether too many items fail, and those of this run's items alone, as far as
+	// they are known. Nil: those of all items.
 	Outcomes func() (ok, failed int64, fresh wire.Counts)
 	// Counted says in messages which items outcomes counts. Nil: all.
 	Counted func() string
@@ -132,7 +135,8 @@ type Assignment struct {
 	Resumed job.Totals      // of what earlier runs have done
 	Worker  wire.PoolWorker // that has found it
 
-	// Standing: the leg that gets the assignment has no end of its own. It waits for no place, and no other leg's end makes room for it.
+	// Standing: the leg that gets the assignment has no end of its own. It waits for no place, and no other leg's end
+	// makes room for it.
 	Standing bool
 	MostLegs int // are open at once, at most, with the one that gets the assignment
 

@@ -17,8 +17,8 @@ func unserved(b *strings.Builder, pool string) {
 	fmt.Fprintf(b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", pool, pool)
 }
 
-// Job is a report in Markdown, at the time now, with numbers that were counted then, or at its AsOf. It gives times of day, not times since, so that it
-// stays true when it is not refreshed.
+// Job is a report in Markdown, at the time now, with numbers that were counted then, or at its AsOf. It gives times of
+// day, not times since, so that it stays true when it is not refreshed.
 func Job(r job.Report, now time.Time) string {
 	var b strings.Builder
 	summarize(&b, r, now)
@@ -129,7 +129,8 @@ func describeFeed(b *strings.Builder, r job.Report) {
 	}
 }
 
-// describeLoop adds what the job itself knows of a loop: where its slots stood when their last executions ended, up to an hour ago.
+// describeLoop adds what the job itself knows of a loop: where its slots stood when their last executions ended, up to
+// an hour ago.
 func describeLoop(b *strings.Builder, r job.Report) {
 	l := r.Loop
 	if l == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/stint-run/stint/workflows/internal/throttle"
 )
 
-// Dispatcher keeps a window of batches in flight, until its supply has ended or a stop comes. It counts the
-// attempts of each batch, has failed ones tried again, and gives what is accepted to its recorder. It belongs to one run
-// of a leg, and is used by its workflow only.
+// Dispatcher keeps a window of batches in flight, until its supply has ended or a stop comes. It counts the attempts of
+// each batch, has failed ones tried again, and gives what is accepted to its recorder. It belongs to one run of a leg,
+// and is used by its workflow only.
 type Dispatcher struct {
 	Config   // State and Sofar stay as the run began with them
 	ctx      workflow.Context
@@ -278,14 +278,14 @@ type Config struct {
 	// kind of leg adds: where the items come from, and where their outcomes go. It does not block.
 	Process func(ctx workflow.Context, in wire.ProcessInput) workflow.Future
 	Link    Link
-	// Recover returns what an execution has done that is lost, has failed or still runs when a stop's time is over, as if it had returned that: a
-	// result with a rest. The hint is its last heartbeat, or the detail of its error. It returns false if the hint does not say. Nil: an execution
-	// has done all or nothing.
+	// Recover returns what an execution has done that is lost, has failed or still runs when a stop's time is over, as
+	// if it had returned that: a result with a rest. The hint is its last heartbeat, or the detail of its error. It
+	// returns false if the hint does not say. Nil: an execution has done all or nothing.
 	Recover func(hint wire.Hint) (wire.ProcessResult, bool)
 	// Doubt takes in that a stop has now left an execution behind of which nothing is known. Nil if Recover is.
 	Doubt func(began, now time.Time)
-	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the next one has begun. Nil if
-	// Recover is.
+	// CameBack takes in where an execution stood that the server had given up and whose worker has it alive. runs: the
+	// next one has begun. Nil if Recover is.
 	CameBack func(at job.LoopSlot, runs bool)
 	// Tally are the outcomes that the job's rules count; nil: all of the leg.
 	Tally func() wire.Counts

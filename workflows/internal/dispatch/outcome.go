@@ -108,8 +108,8 @@ func (d *Dispatcher) failed(t task, err error) {
 	d.retryLater(t)
 }
 
-// recovered returns what an execution that has failed has left of its task, by its error or its last heartbeat. idle says that it was lost,
-// and had nothing in hand then, so that its loss says nothing of the items.
+// recovered returns what an execution that has failed has left of its task, by its error or its last heartbeat. idle
+// says that it was lost, and had nothing in hand then, so that its loss says nothing of the items.
 func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 	hint := lastHint(err)
 	left, known := d.recoveredBy(t, hint)
@@ -121,8 +121,8 @@ func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 	return left, lost && hint.Count == 0
 }
 
-// recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It returns false if that
-// is not known.
+// recoveredBy accepts what an execution that has failed had done by then, and returns what it has left of its task. It
+// returns false if that is not known.
 func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool) {
 	if d.Recover == nil || hint == nil {
 		return t, false

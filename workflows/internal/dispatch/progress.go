@@ -173,8 +173,8 @@ type reporting struct {
 }
 
 const (
-	// leastReport is the time between two reports of a leg's progress, and reportParts how many of its batches, one of so many, are
-	// done between two of them: each costs the job four events.
+	// leastReport is the time between two reports of a leg's progress, and reportParts how many of its batches, one of
+	// so many, are done between two of them: each costs the job four events.
 	leastReport = 10 * time.Second
 	reportParts = 8
 )

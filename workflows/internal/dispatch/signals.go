@@ -63,7 +63,8 @@ func (d *Dispatcher) DrainSignals() {
 
 var errNoJob = errors.New("the leg belongs to no job")
 
-// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that they have no job any more.
+// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that
+// they have no job any more.
 func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
 	ReceiveEach(ctx, name, func(s wire.FromLeg[T]) {
 		if s.Run == "" || s.Run == run {
@@ -83,7 +84,8 @@ type ParentLink struct {
 	batchEnded func()
 }
 
-// NewParentLink makes the link of a leg with a number to the job that has the run in its Ref; batchEnded is called after every end of an execution.
+// NewParentLink makes the link of a leg with a number to the job that has the run in its Ref; batchEnded is called
+// after every end of an execution.
 func NewParentLink(ctx workflow.Context, run string, leg int, batchEnded func()) *ParentLink {
 	return &ParentLink{ctx: ctx, run: run, leg: leg, batchEnded: batchEnded}
 }

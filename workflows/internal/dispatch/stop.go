@@ -81,14 +81,15 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.Spec.Grace)), Reason: err.Message})
 }
 
-// silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started may still run.
+// silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started
+// may still run.
 type silence struct {
 	task task
 	hint *wire.Hint // nil: nothing was ever heard of it
 }
 
-// Why an execution that has expired is named. What the server gives a worker is lost if either dies at that moment, or their connection breaks: the
-// server takes it to run.
+// Why an execution that has expired is named. What the server gives a worker is lost if either dies at that moment, or
+// their connection breaks: the server takes it to run.
 const (
 	silentWorker = "its worker no longer reports: it hangs, is frozen, cut off or dead"
 	neverHeard   = "nothing was ever heard of it: it was lost on its way to the worker, or the worker hangs, is frozen, cut off or dead"
@@ -102,9 +103,10 @@ func (s silence) why() string {
 	return silentWorker
 }
 
-// NoteStragglers names what is still running although Run has returned: batches without an end, and those whose workers have fallen silent
-// since a stop. It counts the former as not done but for what Recover makes of their last heartbeats. Batches of workers whose processes are
-// known to have ended are not named. It blocks for some seconds if there are any.
+// NoteStragglers names what is still running although Run has returned: batches without an end, and those whose workers
+// have fallen silent since a stop. It counts the former as not done but for what Recover makes of their last
+// heartbeats. Batches of workers whose processes are known to have ended are not named. It blocks for some seconds if
+// there are any.
 func (d *Dispatcher) NoteStragglers() {
 	d.receiveReturns()
 	if len(d.flying) == 0 && len(d.silent) == 0 {
@@ -179,7 +181,8 @@ func (d *Dispatcher) noteLeft(t task, left []job.Straggler) {
 	}
 }
 
-// locate asks where the batches in flight run, and which of the silent workers have ended. If nobody knows, they are named without a place.
+// locate asks where the batches in flight run, and which of the silent workers have ended. If nobody knows, they are
+// named without a place.
 func (d *Dispatcher) locate() wire.LocateResult {
 	ctx, _ := workflow.NewDisconnectedContext(d.ctx)
 	info := workflow.GetInfo(ctx)

@@ -121,8 +121,9 @@ func (t *task) blame(cause *job.Error) string {
 	return fmt.Sprintf("batch %s (%s): %s", text.Thousands(t.Number), t.Batch, cause.Message)
 }
 
-// A batch whose fields do not match its check was damaged on its way here: by a page, by a hand-over, or in memory. Nothing of it is
-// executed or recorded. It is an error of the job, which can be resumed: Plan then cuts the batch anew.
+// A batch whose fields do not match its check was damaged on its way here: by a page, by a hand-over, or in memory.
+// Nothing of it is executed or recorded. It is an error of the job, which can be resumed: Plan then cuts the batch
+// anew.
 
 var errNotItsItems = errors.New("the execution reports other items")
 
@@ -134,7 +135,8 @@ func (t *task) intact() *job.Error {
 	return nil
 }
 
-// answers returns an error unless what an execution returns are the task's own items: first what is done, then the rest.
+// answers returns an error unless what an execution returns are the task's own items: first what is done, then the
+// rest.
 func (t *task) answers(r *wire.ProcessResult) *job.Error {
 	err := t.tiledBy(r)
 	if err == nil {
@@ -194,8 +196,8 @@ func (d *Dispatcher) orphaned(t task, err error) {
 	d.narrowed(t, err)
 }
 
-// died decides what follows the death of the worker that had the task in hand. Only deaths count here: an error that passes says nothing of
-// the items, and neither does a death say anything of what may still be retried.
+// died decides what follows the death of the worker that had the task in hand. Only deaths count here: an error that
+// passes says nothing of the items, and neither does a death say anything of what may still be retried.
 func (d *Dispatcher) died(t task, err error) {
 	t.Deaths++
 	switch {
@@ -222,8 +224,8 @@ func (d *Dispatcher) suspect(t *task, err error) {
 	t.suspicion().Begin(t.Batch, lastHint(err))
 }
 
-// narrowed runs a suspected task again at once. Its errors are forgotten, because it gets on: it has fewer suspects, or is nearer to
-// a verdict.
+// narrowed runs a suspected task again at once. Its errors are forgotten, because it gets on: it has fewer suspects, or
+// is nearer to a verdict.
 func (d *Dispatcher) narrowed(t task, err error) {
 	t.Tries = 0
 	if t.Unwritten == 0 { // no worker has died of recording a verdict
@@ -236,8 +238,8 @@ func (d *Dispatcher) narrowed(t task, err error) {
 	d.again(t)
 }
 
-// lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the error's
-// detail, which those of orphans have, and of slots of loops. Nil: that is not known.
+// lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the
+// error's detail, which those of orphans have, and of slots of loops. Nil: that is not known.
 func lastHint(err error) *wire.Hint {
 	var hint wire.Hint
 	var timeout *temporal.TimeoutError
@@ -296,18 +298,19 @@ func (d *Dispatcher) nextReturned() (t task, ok, blocked bool) {
 	return task{}, false, false
 }
 
-// maxReturns is how many executions of a task may expire in a row, without an item that is done, although their workers come back: an
-// item may freeze its worker each time. Each further one is a death.
+// maxReturns is how many executions of a task may expire in a row, without an item that is done, although their workers
+// come back: an item may freeze its worker each time. Each further one is a death.
 const maxReturns = 10
 
-// expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back that is restored.
+// expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back
+// that is restored.
 type expired struct {
 	activity string
 	before   wire.Suspicion
 }
 
-// receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up because it was away itself, or the
-// connection.
+// receiveReturns takes back the deaths of executions whose workers have them alive: the server had given them up
+// because it was away itself, or the connection.
 func (d *Dispatcher) receiveReturns() {
 	ReceiveEach(d.ctx, wire.SignalCameBack, func(back wire.CameBack) {
 		d.silent = slices.DeleteFunc(d.silent, func(s silence) bool { return s.task.activityID() == back.Activity })

@@ -75,9 +75,9 @@ func (d *Dispatcher) handBack() {
 // RateBatches is how many batches should have ended to show the handler's speed.
 const RateBatches = 4
 
-// learning is what a dispatcher finds out of its pool. The job hears of it at once, but of reports that come one after the
-// other ever more rarely: the n-th no sooner than 10·n³ milliseconds after the one before. That is ten in
-// half a minute, 77 in a day, 180 in a month.
+// learning is what a dispatcher finds out of its pool. The job hears of it at once, but of reports that come one after
+// the other ever more rarely: the n-th no sooner than 10·n³ milliseconds after the one before. That is ten in half a
+// minute, 77 in a day, 180 in a month.
 type learning struct {
 	sample       pool.Sample
 	known        int64 // calls that the workers make at once that the job has heard of

@@ -106,8 +106,8 @@ func legOptions(ctx workflow.Context, spec job.Spec, number int, summary, queue 
 	})
 }
 
-// FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and outlives a run of the
-// job that continues as new: the job's end requests its cancellation.
+// FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and
+// outlives a run of the job that continues as new: the job's end requests its cancellation.
 func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
 	return legOptions(ctx, spec, number, summary, wire.PoolQueue(spec.Pool), enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL)
 }
@@ -120,8 +120,9 @@ func Answer(ctx workflow.Context, query string, handler any) error {
 	return nil
 }
 
-// HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take in all, the
-// wait for a worker included; 0: it waits for a worker as Plan does, and each try may take as long as one of Plan.
+// HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take
+// in all, the wait for a worker included; 0: it waits for a worker as Plan does, and each try may take as long as one
+// of Plan.
 func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
 	each, whole := Patience, Unlimited
 	if limit > 0 {
@@ -214,9 +215,9 @@ func IsPermanent(err error) bool {
 	return slices.ContainsFunc(wire.PermanentErrors(), func(kind string) bool { return IsType(err, kind) })
 }
 
-// TaskLoad counts what a workflow task of a leg sends: the items that it accepts, which the server gets once more, the inputs of
-// activities, and answers. More than [wire.MaxTask] waits for a later task: Temporal ends a workflow whose task sends 4 MB. One
-// payload alone is always sent; it is at most [wire.MaxPayload].
+// TaskLoad counts what a workflow task of a leg sends: the items that it accepts, which the server gets once more, the
+// inputs of activities, and answers. More than [wire.MaxTask] waits for a later task: Temporal ends a workflow whose
+// task sends 4 MB. One payload alone is always sent; it is at most [wire.MaxPayload].
 type TaskLoad struct {
 	ctx     workflow.Context
 	length  int       // of the history, when the task began
@@ -259,8 +260,8 @@ func (t *TaskLoad) Take(n int) bool {
 	return true
 }
 
-// Await returns when there is a task that sends as many bytes as size returns, and counts them. It returns an error if the context is
-// cancelled before.
+// Await returns when there is a task that sends as many bytes as size returns, and counts them. It returns an error if
+// the context is cancelled before.
 func (t *TaskLoad) Await(ctx workflow.Context, size func() int) error {
 	for !t.Take(size()) {
 		t.arm()

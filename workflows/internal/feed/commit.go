@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Results are committed so long after the first of them, or when they have so many bytes: those of one commit's input, about
-	// 1 MB in base64.
+	// Results are committed so long after the first of them, or when they have so many bytes: those of one commit's
+	// input, about 1 MB in base64.
 	commitEvery = 10 * time.Second
 	commitBytes = 1400 << 10
 	// entryBytes and rangeBytes are what an entry, and a list of items, have in it beside outcomes and items, at most.
@@ -108,8 +108,8 @@ func (c *feedCommits) reportKept(ctx workflow.Context) {
 	}
 }
 
-// commit has what has gathered written to a manifest, with items that have no outcome. After an error nothing of it counts, and it
-// can be tried again.
+// commit has what has gathered written to a manifest, with items that have no outcome. After an error nothing of it
+// counts, and it can be tried again.
 func (c *feedCommits) commit(ctx workflow.Context, unfinished []wire.FeedItems) *job.Error {
 	c.discards = append(c.discards, c.leg.intake.TakeDiscarded()...)
 	entries, discards := c.entries[:c.fitting(0)], c.discards

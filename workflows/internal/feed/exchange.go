@@ -86,7 +86,8 @@ func (l *feedLeg) checkExchange(x wire.Exchange) error {
 	return refusal(r)
 }
 
-// barred reports that the feed is stopping although the leg has not taken note of it: the signal was there before the items.
+// barred reports that the feed is stopping although the leg has not taken note of it: the signal was there before the
+// items.
 func (l *feedLeg) barred() bool { return l.bar.Len()+l.halt.Len() > 0 }
 
 // busy reports that the leg cannot take the items, although no other leg takes them yet.
@@ -127,9 +128,9 @@ func (l *feedLeg) exchange(ctx workflow.Context, x wire.Exchange) (wire.Exchange
 }
 
 const (
-	// mostWaiting exchanges wait at a time, of the ten updates that Temporal lets be in flight: work that takes no time is quickest if
-	// each client's exchange brings its results, too. When others come, only mostLong go on waiting that have had fairWait: the more
-	// is left for items.
+	// mostWaiting exchanges wait at a time, of the ten updates that Temporal lets be in flight: work that takes no time
+	// is quickest if each client's exchange brings its results, too. When others come, only mostLong go on waiting that
+	// have had fairWait: the more is left for items.
 	mostWaiting = 8
 	mostLong    = 4
 	// fairWait is how long an exchange may wait while others want to.
@@ -161,8 +162,8 @@ type waiters struct {
 	armed time.Time // when a timer has them looked at; zero: none runs
 }
 
-// room finds room for another waiter. A client has one, and of others the one that has waited for longest makes room, if it has had
-// its time: displaced is that waiter, or a new one if nobody has to. It returns nil if there is no room.
+// room finds room for another waiter. A client has one, and of others the one that has waited for longest makes room,
+// if it has had its time: displaced is that waiter, or a new one if nobody has to. It returns nil if there is no room.
 func (w *waiters) room(client string, now time.Time) (displaced *waiter) {
 	for _, other := range w.all {
 		if other.client == client {
@@ -191,7 +192,8 @@ func (w *waiters) enter(client string, now, until time.Time) *waiter {
 	return one
 }
 
-// thin ends the waits of those that have waited for longest and have had their time, as long as more than mostLong wait.
+// thin ends the waits of those that have waited for longest and have had their time, as long as more than mostLong
+// wait.
 func (w *waiters) thin(now time.Time) {
 	for len(w.all) > mostLong && now.Sub(w.all[0].since) >= fairWait {
 		w.all[0].displaced = true
@@ -230,7 +232,8 @@ func (l *feedLeg) wait(ctx workflow.Context, x wire.Exchange) {
 	_ = workflow.Await(ctx, func() bool { return w.displaced || over() || !workflow.Now(ctx).Before(w.until) })
 }
 
-// arm has the waits that are over by then end. One timer serves all: a timer for each would be two events of each exchange.
+// arm has the waits that are over by then end. One timer serves all: a timer for each would be two events of each
+// exchange.
 func (l *feedLeg) arm(at time.Time) {
 	if !l.waiters.armed.IsZero() && !at.Before(l.waiters.armed) {
 		return // the earlier timer sets the next one

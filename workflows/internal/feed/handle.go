@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// feedHandle is the handle of a leg of a feed. The leg outlives runs of the job, so it is reached by its workflow ID, and reports its
-// end by a signal.
+// feedHandle is the handle of a leg of a feed. The leg outlives runs of the job, so it is reached by its workflow ID,
+// and reports its end by a signal.
 type feedHandle struct {
 	c       *coordinate.Coordinator
 	work    *feedWork
@@ -71,9 +71,9 @@ func (w *feedWork) startLeg() {
 }
 
 const (
-	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs notice the
-	// end of their job at once, if a worker is there and they have begun. One whose start the server had not yet reported when
-	// its job ended has no workflow task: it is disowned, which gives it one.
+	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs
+	// notice the end of their job at once, if a worker is there and they have begun. One whose start the server had not
+	// yet reported when its job ended has no workflow task: it is disowned, which gives it one.
 	startTries = 60
 	startWait  = time.Second
 )
@@ -137,8 +137,8 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 	})
 }
 
-// checkLegs is how often the job checks that a leg still runs which an earlier run has started: its end is not reported by
-// the server.
+// checkLegs is how often the job checks that a leg still runs which an earlier run has started: its end is not reported
+// by the server.
 const checkLegs = 10 * time.Minute
 
 // closed notes that the leg's workflow has ended. If it has reported its result, that is all.

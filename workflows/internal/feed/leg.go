@@ -23,7 +23,8 @@ import (
 var SealUpdates = 1500
 
 const (
-	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and 50 MB.
+	// A leg is also sealed after so many events or bytes of history. Temporal allows 2,000 exchanges, 51,200 events and
+	// 50 MB.
 	SealEvents = 3000
 	SealBytes  = 10 << 20
 	// resultCopies is how often a result comes into the history, and once more for what is not counted: see [RunLeg].
@@ -32,7 +33,8 @@ const (
 	StoreBytes = 20 << 20
 	// feedEvents is the length of history at which a sealed leg gives up what it cannot get done.
 	feedEvents = 40_000
-	// BusyUpdates is how many exchanges a leg takes that has no successor yet, busyEvents and busyBytes are how long its history is then.
+	// BusyUpdates is how many exchanges a leg takes that has no successor yet, busyEvents and busyBytes are how long
+	// its history is then.
 	BusyUpdates = 1900
 	busyEvents  = 30_000
 	busyBytes   = 30 << 20
@@ -52,27 +54,30 @@ func checkFeed(in wire.FeedLegInput) error {
 }
 
 // RunLeg is one leg of a feed. It accepts items in updates, runs them in batches, and returns their results in the
-// answers of updates; results are committed every ten seconds, or every megabyte. It is sealed when its history is long: then it
-// finishes what it has, while its successor takes new items. It does not continue as new, because the server knows repeated
-// updates only within a run.
+// answers of updates; results are committed every ten seconds, or every megabyte. It is sealed when its history is
+// long: then it finishes what it has, while its successor takes new items. It does not continue as new, because the
+// server knows repeated updates only within a run.
 //
-// An exchange is at most 6 events: two of its own, three of a workflow task, and one of a timer now and then. A batch is 6
-// as in [Leg], and a commit 8 with its timer. So a leg is sealed at 1,500 exchanges, or 3,000 events; the items that it has then, at
-// most the feed's capacity, are finished with at most 6 events for each batch: 100,000 of one item would be 600,000, so a batch
-// then has at least a thousandth of them (see feedSupply), 6,000 events; in a pipeline of n steps n thousandths. What is repeated after that has 30,000 events left, a month
-// of outages at a probe a minute; then the leg fails, and the job can be resumed.
+// An exchange is at most 6 events: two of its own, three of a workflow task, and one of a timer now and then. A batch
+// is 6 as in [Leg], and a commit 8 with its timer. So a leg is sealed at 1,500 exchanges, or 3,000 events; the items
+// that it has then, at most the feed's capacity, are finished with at most 6 events for each batch: 100,000 of one item
+// would be 600,000, so a batch then has at least a thousandth of them (see feedSupply), 6,000 events; in a pipeline of
+// n steps n thousandths. What is repeated after that has 30,000 events left, a month of outages at a probe a minute;
+// then the leg fails, and the job can be resumed.
 //
-// In bytes: a leg is sealed at 10 MB, of which its unfinished items are a part. They are in its history once more, with their batches, and
-// their results three times: with the batch, with the answer, and with a commit. If results as large as they are would make it 20 MB long it
-// is sealed from 5 MB on. Results may be of any size, so that from 20 MB on they go
-// to the store, and the history has 300 bytes of each batch. What batches in flight may still return then are 64 KB each, three times. So a leg
-// has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them is as large as it can be. In a pipeline items are given to each step:
-// a leg is sealed when they would make it 20 MB long, and takes no more that would make it 30 MB (see owed), and parts between steps have
-// 10 MB (see inlineBytes). Nothing begins from 40 MB on (see dispatch.MaxBytes).
+// In bytes: a leg is sealed at 10 MB, of which its unfinished items are a part. They are in its history once more, with
+// their batches, and their results three times: with the batch, with the answer, and with a commit. If results as large
+// as they are would make it 20 MB long it is sealed from 5 MB on. Results may be of any size, so that from 20 MB on
+// they go to the store, and the history has 300 bytes of each batch. What batches in flight may still return then are
+// 64 KB each, three times. So a leg has at most 20 + 10 MB, and 20 for a hundred slots: Temporal's 50, if each of them
+// is as large as it can be. In a pipeline items are given to each step: a leg is sealed when they would make it 20 MB
+// long, and takes no more that would make it 30 MB (see owed), and parts between steps have 10 MB (see inlineBytes).
+// Nothing begins from 40 MB on (see dispatch.MaxBytes).
 //
-// At its full rate, of 20,000 items of 100 bytes a second in lists of 100, a leg lasts for a second, and a run of the job for a minute and
-// more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow one another at a rate that Temporal allows (one a
-// second); no leg and no run has more of anything than the first ones.
+// At its full rate, of 20,000 items of 100 bytes a second in lists of 100, a leg lasts for a second, and a run of the
+// job for a minute and more. In a year that are 6·10^11 ordinals, 3·10^7 legs and 5·10^5 runs of the job, which follow
+// one another at a rate that Temporal allows (one a second); no leg and no run has more of anything than the first
+// ones.
 func RunLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
 	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), checkFeed(in))); err != nil {
 		return wire.LegResult{}, err
@@ -238,7 +243,8 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 		}
 	})
 	receive(l, wire.SignalClose, func(any) { l.intake.Close() })
-	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here, too.
+	// That it is delivered is the answer. An idle leg gets nothing else, so the length of its history is checked here,
+	// too.
 	receive(l, wire.SignalAlive, func(any) { l.sealIfLong() })
 	receive(l, wire.SignalBar, func(any) { l.intake.Bar() })
 	receive(l, wire.SignalDisowned, func(any) { l.orphan() })

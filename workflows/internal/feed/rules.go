@@ -10,8 +10,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 )
 
-// What a feed's job knows beside its legs: which session's outcomes count, and what of the capacity items of earlier runs
-// take.
+// What a feed's job knows beside its legs: which session's outcomes count, and what of the capacity items of earlier
+// runs take.
 
 // sessionBegun begins a session that a leg has been asked for, in all others. The rules that count failures begin anew.
 func (w *feedWork) sessionBegun(session int64) {
@@ -24,8 +24,8 @@ func (w *feedWork) sessionBegun(session int64) {
 	w.C.SendLimits()
 }
 
-// outcomes are those of the present session. Items that an earlier run has left count for the session that this one has begun
-// with.
+// outcomes are those of the present session. Items that an earlier run has left count for the session that this one has
+// begun with.
 func (w *feedWork) outcomes() (ok, failed int64, fresh wire.Counts) {
 	fresh = wire.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
 	for _, l := range w.C.Legs {
@@ -68,8 +68,8 @@ func (w *feedWork) ended(l *coordinate.OpenLeg, r wire.LegResult) {
 	delete(w.handles, l.Number)
 }
 
-// earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job, and of the
-// others when they end.
+// earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job,
+// and of the others when they end.
 func (w *feedWork) earlierDone() int64 {
 	done := w.feed.Earlier.Done
 	if w.Inside != nil {
@@ -120,8 +120,8 @@ func (w *feedWork) sendFreed() {
 	})
 }
 
-// beginSession begins a session that a reset has begun, the next one if it is 0. It returns how many items it has discarded. The
-// rules that count failures begin anew.
+// beginSession begins a session that a reset has begun, the next one if it is 0. It returns how many items it has
+// discarded. The rules that count failures begin anew.
 func (l *feedLeg) beginSession(session int64) int64 {
 	before := l.intake.Session()
 	discarded := l.intake.Reset(session, workflow.Now(l.ctx))
@@ -164,9 +164,9 @@ func (w *feedWork) stalled(n wire.StalledNotice) {
 	w.C.WakeUp()
 }
 
-// watchStalls reports to the job when nothing finishes for stallAfter although items are unfinished (F10), and when something does
-// again. The leg that has taken items last watches over all legs, because it knows what the others free. It has one timer at a time, which
-// is as long as the feed may be without an outcome: five events in 30 s at most.
+// watchStalls reports to the job when nothing finishes for stallAfter although items are unfinished (F10), and when
+// something does again. The leg that has taken items last watches over all legs, because it knows what the others free.
+// It has one timer at a time, which is as long as the feed may be without an outcome: five events in 30 s at most.
 func (l *feedLeg) watchStalls(ctx workflow.Context) {
 	for {
 		_ = workflow.Await(ctx, func() bool { return !l.unfinishedSince().IsZero() })
@@ -181,8 +181,8 @@ func (l *feedLeg) watchStalls(ctx workflow.Context) {
 	}
 }
 
-// unfinishedSince is since when unfinished items have waited in vain for an outcome of any of them; zero: there are none, or another
-// leg watches over them.
+// unfinishedSince is since when unfinished items have waited in vain for an outcome of any of them; zero: there are
+// none, or another leg watches over them.
 func (l *feedLeg) unfinishedSince() time.Time {
 	if !l.intake.Latest() || l.over() {
 		return time.Time{}

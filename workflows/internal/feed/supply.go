@@ -17,13 +17,14 @@ const (
 	// mostBatchItems and mostBatchBytes bound a feed's batch: its items travel in the input of an activity.
 	mostBatchItems = 1000
 	mostBatchBytes = 256 << 10
-	// mostWantedBytes is how many bytes of results a batch should have at most if clients want them: they are returned by the
-	// activity itself then (see wire.MaxInline). Its items are bounded by what results of other batches had, per byte of items.
+	// mostWantedBytes is how many bytes of results a batch should have at most if clients want them: they are returned
+	// by the activity itself then (see wire.MaxInline). Its items are bounded by what results of other batches had, per
+	// byte of items.
 	mostWantedBytes = 48 << 10
 	// worthwhile is how long a batch should run at least if it can: a batch costs server and worker some milliseconds.
 	worthwhile = 20 * time.Millisecond
-	// lookAroundEvery is how often at most a batch is put in the pool's queue rather than handed to this worker: others take it
-	// from there, and are known then.
+	// lookAroundEvery is how often at most a batch is put in the pool's queue rather than handed to this worker: others
+	// take it from there, and are known then.
 	lookAroundEvery = time.Second
 )
 
@@ -105,8 +106,8 @@ func (s *feedSupply) due() time.Time {
 	return since.Add(s.spec.Feed.BatchWait)
 }
 
-// hold has the dispatcher look again when the batch under way has waited for long enough. It belongs to a coroutine of its
-// own, and has one timer at a time.
+// hold has the dispatcher look again when the batch under way has waited for long enough. It belongs to a coroutine of
+// its own, and has one timer at a time.
 func (s *feedSupply) hold(ctx workflow.Context) {
 	for {
 		_ = workflow.Await(ctx, func() bool { return !s.due().IsZero() })
@@ -124,8 +125,8 @@ func (s *feedSupply) full() int {
 	return mostBatchItems
 }
 
-// size is how many items the next batch gets at most. If that is automatic, those that wait are shared by the free places, as
-// long as a batch of them is worth its cost.
+// size is how many items the next batch gets at most. If that is automatic, those that wait are shared by the free
+// places, as long as a batch of them is worth its cost.
 func (s *feedSupply) size() int {
 	if s.spec.BatchItems > 0 {
 		return s.full()
@@ -137,8 +138,8 @@ func (s *feedSupply) size() int {
 	return min(max(share, int(min(worth, mostBatchItems)), items*max(1, s.steps)/1000, 1), mostBatchItems)
 }
 
-// lookAround reports whether the batch that is dispatched should be open to other workers: its items have waited for a place, so
-// there is work for more.
+// lookAround reports whether the batch that is dispatched should be open to other workers: its items have waited for a
+// place, so there is work for more.
 func (s *feedSupply) lookAround(now time.Time) bool {
 	if !s.waited || now.Sub(s.looked) < lookAroundEvery {
 		return false
@@ -199,8 +200,8 @@ func jsonSize(v any) int {
 }
 
 const (
-	// InlineBytes bounds what the parts between the steps of a leg's batches that are not in the store take in its history: each is in
-	// the answer of its step, and in the inputs of the steps after it.
+	// InlineBytes bounds what the parts between the steps of a leg's batches that are not in the store take in its
+	// history: each is in the answer of its step, and in the inputs of the steps after it.
 	InlineBytes = 10 << 20
 	// leastInline is the least size of such a part for which it is worth not to be in the store.
 	leastInline = 1 << 10
@@ -208,8 +209,8 @@ const (
 	partBytes = 4 << 10
 )
 
-// inline is how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many bytes: together with what
-// this one has they must fit into an input, and all that run at a time into the history.
+// inline is how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many
+// bytes: together with what this one has they must fit into an input, and all that run at a time into the history.
 func (l *feedLeg) inline(b wire.Batch, size int) int {
 	if !l.flow.PassesOn(b) || crowded(l.ctx) {
 		return 0

@@ -17,12 +17,13 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pool"
 )
 
-// feedWork has legs take items from clients, one leg at a time; the next one stands by. A feed that continues an earlier run
-// begins with the items that it has left: these are pages as those of files.
+// feedWork has legs take items from clients, one leg at a time; the next one stands by. A feed that continues an
+// earlier run begins with the items that it has left: these are pages as those of files.
 //
-// A leg costs the job's history the child's 3 events, 4 signals received (sealed, ended, two of places) and 3 sent (successor, grant,
-// freed), 3 events for each that causes a workflow task, and one signal every 10 s for a commit: some 60 events and 20 more a minute. So a run of
-// a feed that takes 50 exchanges a second lasts half an hour; then it continues as new, and its open legs go on.
+// A leg costs the job's history the child's 3 events, 4 signals received (sealed, ended, two of places) and 3 sent
+// (successor, grant, freed), 3 events for each that causes a workflow task, and one signal every 10 s for a commit:
+// some 60 events and 20 more a minute. So a run of a feed that takes 50 exchanges a second lasts half an hour; then it
+// continues as new, and its open legs go on.
 type feedWork struct {
 	pages.Pager
 	feed    *wire.FeedWorkState
@@ -31,8 +32,8 @@ type feedWork struct {
 	legs    int                 // started by this run
 }
 
-// LegsARun is how many legs a run of the job starts before it continues as new; tests set another number. They are 100·60 events, and 100
-// commits of each.
+// LegsARun is how many legs a run of the job starts before it continues as new; tests set another number. They are
+// 100·60 events, and 100 commits of each.
 var LegsARun = 100
 
 // New returns the work of a feed.
@@ -40,8 +41,9 @@ func New(state *wire.WorkState) coordinate.Work {
 	return &feedWork{Pager: pages.Pager{State: state}, handles: map[int]*feedHandle{}}
 }
 
-// Begin has the job close the feed when it is asked to, and continues with the legs that are open. A feed has no errors file: its clients
-// have been given the errors. Its items are whatever clients put, so that some fail alone shows nothing.
+// Begin has the job close the feed when it is asked to, and continues with the legs that are open. A feed has no errors
+// file: its clients have been given the errors. Its items are whatever clients put, so that some fail alone shows
+// nothing.
 func (w *feedWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	w.C = c
 	if w.State.Feed == nil {

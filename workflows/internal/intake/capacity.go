@@ -16,7 +16,8 @@ type Refused struct {
 
 func (r *Refused) Error() string { return r.Message }
 
-// Check returns why an exchange cannot be accepted; nil: it can. What it answers is true until something else is accepted.
+// Check returns why an exchange cannot be accepted; nil: it can. What it answers is true until something else is
+// accepted.
 func (in *Intake) Check(x wire.Exchange) *Refused {
 	if r := in.invalid(x); r != nil {
 		return r

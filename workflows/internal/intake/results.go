@@ -24,8 +24,9 @@ type outbox struct {
 	held      int       // bytes of results that are kept
 }
 
-// mostHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only. A client that has
-// put all that the feed takes, and is slower than the workers for a while, finds results of that size here, and needs no store.
+// mostHeld bounds the results that a leg keeps for its clients, in bytes. Beyond it, results are in the store only. A
+// client that has put all that the feed takes, and is slower than the workers for a while, finds results of that size
+// here, and needs no store.
 func (out *outbox) mostHeld() int { return int(max(leastHeld, out.limits.Bytes)) }
 
 // client is one that has put items and wants their results.
@@ -118,7 +119,8 @@ func (in *Intake) Finish(b wire.Batch, outcomes []wire.Outcome, now time.Time) {
 	}
 }
 
-// FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in which.
+// FinishStored gives the items of a batch their outcomes, which lie in that part of the store; nil: it is not known in
+// which.
 func (in *Intake) FinishStored(b wire.Batch, part *wire.StoredPart, now time.Time) {
 	in.now = now
 	for it := range in.of(b) {
@@ -142,9 +144,9 @@ func (out *outbox) Ready(token string) bool {
 	return c == nil || len(c.results) > 0 || c.pending == 0
 }
 
-// Collect takes results of a client out: as many as fit into one answer. parts are those that have the
-// stored ones. more says that there are others. A result of a session that has ended does not show: its item is discarded for
-// its client.
+// Collect takes results of a client out: as many as fit into one answer. parts are those that have the stored ones.
+// more says that there are others. A result of a session that has ended does not show: its item is discarded for its
+// client.
 func (out *outbox) Collect(token string, now time.Time) (results []wire.ItemResult, parts []wire.StoredPart, more bool) {
 	out.now = now
 	out.expire()
@@ -177,7 +179,8 @@ func (out *outbox) shown(r wire.ItemResult) wire.ItemResult {
 	return r
 }
 
-// fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that has at most.
+// fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that
+// has at most.
 func (out *outbox) fitting(c *client) (n, size int) {
 	var last *wire.StoredPart
 	for n < len(c.results) && n < wire.MaxExchangeItems {

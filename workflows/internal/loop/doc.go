@@ -1,5 +1,5 @@
-// Package loop has jobs whose items are the ticks of a clock: its slots as the coordinator deals with them, and the leg that
-// runs one.
+// Package loop has jobs whose items are the ticks of a clock: its slots as the coordinator deals with them, and the leg
+// that runs one.
 //
 // # How it works
 //

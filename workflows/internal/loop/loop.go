@@ -19,12 +19,13 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pool"
 )
 
-// loopWork has the slots of a loop run, each by a leg of its own, so that no slot waits for another one's tick when a leg continues as
-// new. An assignment is a slot.
+// loopWork has the slots of a loop run, each by a leg of its own, so that no slot waits for another one's tick when a
+// leg continues as new. An assignment is a slot.
 //
-// The job hears little of them: a leg costs its history the child's 3 events, 3 for a workflow task, and 2 for each signal,
-// of which there are some when the pool changes. So 200 slots are some 2,000 events at the start, and the job continues as new after months. Its legs
-// must end for that; they do within an hour, when their slots' executions end anyway.
+// The job hears little of them: a leg costs its history the child's 3 events, 3 for a workflow task, and 2 for each
+// signal, of which there are some when the pool changes. So 200 slots are some 2,000 events at the start, and the job
+// continues as new after months. Its legs must end for that; they do within an hour, when their slots' executions end
+// anyway.
 type loopWork struct {
 	pages.Pager
 	slots  int
@@ -44,8 +45,9 @@ func New(in wire.JobInput, state *wire.WorkState) coordinate.Work {
 // Begin begins where an earlier run of the loop has left off. Nobody has missed the ticks of the time between: its next
 // ones are due at once.
 //
-// A loop does not bound failures: the first failed tick ends it, or none does. It has no errors file either, since what a slot has recorded
-// has the errors of its ticks, too. One that is stopped before its first tick has its init and its cleanup, as one that is stopped after it.
+// A loop does not bound failures: the first failed tick ends it, or none does. It has no errors file either, since what
+// a slot has recorded has the errors of its ticks, too. One that is stopped before its first tick has its init and its
+// cleanup, as one that is stopped after it.
 func (w *loopWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 	w.C = c
 	if w.State.Loop == nil {
@@ -152,8 +154,9 @@ func (w *loopWork) NeedsSpeed(job.Spec) bool { return false }
 
 // RunLeg runs one slot of a loop until it is stopped.
 //
-// Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins there: 6 events
-// an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight then.
+// Its only batch has no end. An execution runs for up to an hour and returns where it has come, and the next one begins
+// there: 6 events an hour, so a run of the leg lasts for four weeks before it continues as new. Nothing is in flight
+// then.
 func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
 	if err := coordinate.Refused(errors.Join(coordinate.CheckLeg(in.Spec, in.LegState), coordinate.CheckSlot(in.Slot, in.Spec))); err != nil {
 		return wire.LegResult{}, err
@@ -211,8 +214,8 @@ func newLoopLeg(ctx workflow.Context, in wire.LoopLegInput, link dispatch.Link) 
 var LoopEvents = dispatch.MaxEvents
 
 const (
-	// LongestSlice is how long an execution runs, and leastSlice how long at least: so executions of all slots end at the same
-	// time, and the job waits for none of them for long if it continues as new.
+	// LongestSlice is how long an execution runs, and leastSlice how long at least: so executions of all slots end at
+	// the same time, and the job waits for none of them for long if it continues as new.
 	LongestSlice = time.Hour
 	LeastSlice   = time.Minute
 )
@@ -250,8 +253,8 @@ func (l *loopLeg) Accept(_ wire.Task, r wire.ProcessResult) {
 	}
 }
 
-// cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run again. The next execution
-// counts those that it knows to be in doubt; if it has begun, it does not know of the others.
+// cameBack takes in how far an execution has come that had been given up: what it has begun runs again, or has run
+// again. The next execution counts those that it knows to be in doubt; if it has begun, it does not know of the others.
 func (l *loopLeg) cameBack(at job.LoopSlot, runs bool) {
 	if at.Slot != l.slot.Slot {
 		return
@@ -288,8 +291,8 @@ func (l *loopLeg) recover(hint wire.Hint) (wire.ProcessResult, bool) {
 	}, true
 }
 
-// doubt assumes that an execution of which nothing is known has run all ticks that were due. Of a loop back to back it assumes one only, since nobody
-// knows how many there may have been.
+// doubt assumes that an execution of which nothing is known has run all ticks that were due. Of a loop back to back it
+// assumes one only, since nobody knows how many there may have been.
 func (l *loopLeg) doubt(began, now time.Time) {
 	ahead := l.slot.Next + 1
 	if every := l.spec.Loop.Every; every > 0 {

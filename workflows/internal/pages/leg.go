@@ -56,8 +56,8 @@ func RunLeg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, wire.WorkflowLeg, again)
 }
 
-// ReportKept reports to the job what the leg has committed. It returns once the signal was sent: the end of the run would
-// drop it.
+// ReportKept reports to the job what the leg has committed. It returns once the signal was sent: the end of the run
+// would drop it.
 func ReportKept(ctx workflow.Context, link *dispatch.ParentLink, r wire.KeptResult) {
 	if sent := link.Signal(wire.SignalKept, r); sent != nil {
 		_ = sent.Get(ctx, nil) // if there is no job any more nobody needs it

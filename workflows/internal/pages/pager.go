@@ -97,8 +97,8 @@ func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	return found, nil
 }
 
-// PageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If results are
-// printed while more items come, a page has two for each slot: it is committed as a whole.
+// PageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If
+// results are printed while more items come, a page has two for each slot: it is committed as a whole.
 func PageSize(t coordinate.Snapshot) int {
 	most := pipeline.Compile(t.Spec.Stages).Page(t.Spec.BatchItems)
 	if t.Portions == 0 {
@@ -136,7 +136,8 @@ func (w *Pager) Take(p coordinate.Assignment) bool {
 	return taken
 }
 
-// Open gives a page of batches to a leg. Small pages are run inside the job if there will be few of them, or one after the other.
+// Open gives a page of batches to a leg. Small pages are run inside the job if there will be few of them, or one after
+// the other.
 func (w *Pager) Open(p coordinate.Assignment) {
 	if (w.C.State.Report.Legs == 0 || p.Waiting) && w.Inside == nil && p.Batches <= wire.InsideBatches {
 		w.startInside(p)

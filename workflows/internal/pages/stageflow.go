@@ -10,9 +10,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Flow takes batches through the steps of a pipeline (see [pipeline.Program]). What a step has accepted is a task of the
-// next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, within the windows of their stages
-// (see [stagewindow.Gate]), and no step waits for a place that only another one could free: each task that runs ends by itself.
+// Flow takes batches through the steps of a pipeline (see [pipeline.Program]). What a step has accepted is a task of
+// the next one, at once, and what the last one has accepted is recorded. Tasks of later steps go first, within the
+// windows of their stages (see [stagewindow.Gate]), and no step waits for a place that only another one could free:
+// each task that runs ends by itself.
 type Flow struct {
 	ref      wire.Ref
 	Steps    pipeline.Program
@@ -130,7 +131,8 @@ func (f *Flow) items() int64 {
 	return n
 }
 
-// between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut anew.
+// between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut
+// anew.
 func between(tasks []wire.Task) []wire.Batch {
 	var all []wire.Batch
 	for _, t := range tasks {

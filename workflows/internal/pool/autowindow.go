@@ -79,11 +79,11 @@ type View wire.PoolView
 // Of returns a view as what computes with it: both are one object.
 func Of(v *wire.PoolView) *View { return (*View)(v) }
 
-// Window is the automatic window, [limits.LeastAutoWindow] … [limits.MaxWindow]: twice the batches that keep busy all slots
-// known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
-// answered. A batch of at least as many items as a slot makes calls at once keeps the slot busy; of smaller ones it takes
-// several. If slots wait nevertheless, the window doubles (see [Sample]): not every worker is known, or
-// batches are over before the job can answer.
+// Window is the automatic window, [limits.LeastAutoWindow] … [limits.MaxWindow]: twice the batches that keep busy all
+// slots known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
+// answered. A batch of at least as many items as a slot makes calls at once keeps the slot busy; of smaller ones it
+// takes several. If slots wait nevertheless, the window doubles (see [Sample]): not every worker is known, or batches
+// are over before the job can answer.
 //
 // A window that is too large costs little and so is not avoided by all means: batches wait in the pool's queue
 // rather than in the job. A stop takes them back (three events each), and their sizes are as old as the page is
@@ -93,8 +93,8 @@ func (v View) Window() int {
 	return min(max(limits.LeastAutoWindow, int(known), v.Grown), limits.MaxWindow)
 }
 
-// FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none is sent to
-// wait in a queue where it cannot grow. Without a known worker it is one batch.
+// FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none
+// is sent to wait in a queue where it cannot grow. Without a known worker it is one batch.
 func (v View) FeedWindow() int { return int(min(max(1, Workers(v.Workers).Calls()), limits.MaxWindow)) }
 
 // Hear notes what has been heard of workers. If some have dropped out, what the window has grown by goes, too: it
@@ -133,8 +133,8 @@ type Sample struct {
 	waiting      time.Time // since when slots wait, as the last full sample has shown; zero: they do not
 }
 
-// Add counts a batch that was dispatched when the window was full, in the place of another one, was then taken from the queue, and has
-// ended.
+// Add counts a batch that was dispatched when the window was full, in the place of another one, was then taken from the
+// queue, and has ended.
 func (s *Sample) Add(dispatched, taken, ended time.Time) {
 	if dispatched.Before(s.from) {
 		return

@@ -11,8 +11,9 @@ import (
 	"github.com/stint-run/stint/workflows/internal/pages"
 )
 
-// redriveWork runs the failed items of a completed job again, and merges their outcomes into its output. It does not bound failures, since it
-// cannot make more items fail than have failed already, and writes no errors file: that is still the one of the completed job.
+// redriveWork runs the failed items of a completed job again, and merges their outcomes into its output. It does not
+// bound failures, since it cannot make more items fail than have failed already, and writes no errors file: that is
+// still the one of the completed job.
 type redriveWork struct {
 	pages.Pager
 	of job.Redrive

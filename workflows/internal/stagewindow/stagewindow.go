@@ -1,15 +1,16 @@
-// Package stagewindow decides which batches of a pipeline may start: within the windows of their stages, and only as far ahead of a
-// slow stage as keeps it busy. It is pure: workflows replay it.
+// Package stagewindow decides which batches of a pipeline may start: within the windows of their stages, and only as
+// far ahead of a slow stage as keeps it busy. It is pure: workflows replay it.
 package stagewindow
 
 import "github.com/stint-run/stint/internal/wire"
 
-// Gate is what the steps of one leg have under way. A step may start a batch unless its stage has its share in flight, or a later step
-// has as many batches waiting as its window. The second rule keeps what lies between two steps below two windows: one that waits, and
-// what is in flight.
+// Gate is what the steps of one leg have under way. A step may start a batch unless its stage has its share in flight,
+// or a later step has as many batches waiting as its window. The second rule keeps what lies between two steps below
+// two windows: one that waits, and what is in flight.
 //
-// There is no deadlock: of all steps that batches wait for, no later one holds the last back. So it starts, unless it waits for some
-// time, or its stage has its share in flight, and what is in flight ends by itself. A leg without a share waits for an older one, which has it.
+// There is no deadlock: of all steps that batches wait for, no later one holds the last back. So it starts, unless it
+// waits for some time, or its stage has its share in flight, and what is in flight ends by itself. A leg without a
+// share waits for an older one, which has it.
 type Gate struct {
 	stages  []string // of the steps
 	between func(step int) int
@@ -21,8 +22,8 @@ type Gate struct {
 	waiting []int          // by step
 }
 
-// New makes the gate of steps that belong to the stages named. between returns how many batches that have not started wait for a
-// step, the first one excepted.
+// New makes the gate of steps that belong to the stages named. between returns how many batches that have not started
+// wait for a step, the first one excepted.
 func New(stages []string, between func(step int) int) *Gate {
 	return &Gate{stages: stages, between: between, waiting: make([]int, len(stages)), flying: map[string]int{}}
 }
@@ -30,8 +31,8 @@ func New(stages []string, between func(step int) int) *Gate {
 // Open has the gate let everything through from now on.
 func (g *Gate) Open() { g.open = true }
 
-// Begin takes a new look at the leg: it has so many places in its window, and nothing that the gate does not know of is in flight or
-// has returned.
+// Begin takes a new look at the leg: it has so many places in its window, and nothing that the gate does not know of is
+// in flight or has returned.
 func (g *Gate) Begin(places int, bounds []wire.StageBound) {
 	g.places, g.bounds = places, bounds
 	clear(g.flying)
@@ -84,8 +85,8 @@ type Held struct {
 	Bounds []wire.StageBound
 }
 
-// Share returns the bounds of the next leg, of stages whose windows are set: what older ones cannot use. So all have their window
-// together, whatever is under way, and the oldest leg always gets on.
+// Share returns the bounds of the next leg, of stages whose windows are set: what older ones cannot use. So all have
+// their window together, whatever is under way, and the oldest leg always gets on.
 func Share(windows []wire.StageBound, older []Held) []wire.StageBound {
 	var shares []wire.StageBound
 	for _, b := range windows {

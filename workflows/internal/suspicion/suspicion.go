@@ -6,8 +6,8 @@
 // suspected. So a bad item among n costs log2(n) + 2 deaths after the attempts of the batch. If the last
 // heartbeat says which items were in hand, these are the first suspects.
 //
-// Only what happens while an item runs alone condemns it: two deaths of workers, or three ends of whole processes, which
-// people restart, too. The two have their own counts. Errors and rests say nothing of an item.
+// Only what happens while an item runs alone condemns it: two deaths of workers, or three ends of whole processes,
+// which people restart, too. The two have their own counts. Errors and rests say nothing of an item.
 package suspicion
 
 import (
@@ -26,7 +26,8 @@ func Of(s *wire.Suspicion) *Suspicion { return (*Suspicion)(s) }
 const (
 	// SingleTries is how many workers may die of an item that runs alone, until it is condemned.
 	SingleTries = 2
-	// EndedTries is how many processes may end with an item that runs alone, until it is condemned: a person may have ended them.
+	// EndedTries is how many processes may end with an item that runs alone, until it is condemned: a person may have
+	// ended them.
 	EndedTries = 3
 	// VerdictTries is how many workers may die at least before it is given up to record what is condemned.
 	VerdictTries = 3
@@ -104,8 +105,8 @@ func (s *Suspicion) narrow() {
 	s.Suspects = took
 }
 
-// Survived narrows the suspicion after the first done items have got outcomes; left are without one. An execution that has done none
-// says nothing.
+// Survived narrows the suspicion after the first done items have got outcomes; left are without one. An execution that
+// has done none says nothing.
 func (s *Suspicion) Survived(done, left int64) {
 	if done == 0 {
 		return

@@ -18,9 +18,9 @@ type Slowed wire.Slowed
 func Of(s *wire.Slowed) *Slowed { return (*Slowed)(s) }
 
 const (
-	// A lowered rate grows every recoverEvery: by a quarter of what it was lowered to, until it is, after a minute, twice
-	// the rate that was refused. If no rate was known that is too high, it doubles instead, for half a minute. Then the
-	// limit ends.
+	// A lowered rate grows every recoverEvery: by a quarter of what it was lowered to, until it is, after a minute,
+	// twice the rate that was refused. If no rate was known that is too high, it doubles instead, for half a minute.
+	// Then the limit ends.
 	recoverEvery = 5 * time.Second
 	recoverBy    = 4
 	recovered    = 12
@@ -58,9 +58,9 @@ func (s Slowed) Next(now time.Time) time.Time {
 	return s.From.Add((max(0, now.Sub(s.From))/recoverEvery + 1) * recoverEvery)
 }
 
-// SlowDown applies a request to start nothing for a while, of a batch that began at some time: one that began before the
-// rate was last lowered does not lower it again. observed is the rate so far; 0 if nothing is
-// done yet: then there is no rate to lower, and the request is a pause only.
+// SlowDown applies a request to start nothing for a while, of a batch that began at some time: one that began before
+// the rate was last lowered does not lower it again. observed is the rate so far; 0 if nothing is done yet: then there
+// is no rate to lower, and the request is a pause only.
 func (s *Slowed) SlowDown(now, began time.Time, delay time.Duration, observed job.Rate) {
 	if s.First.IsZero() {
 		s.First = now
