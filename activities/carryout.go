@@ -76,7 +76,7 @@ func sendable(err error) error {
 	return temporal.NewApplicationError(text.Fit(message, maxSent), text.Fit(kind, maxReason))
 }
 
-// typeOf is the name of an error's type, as the SDK has it.
+// typeOf returns the name of an error's type, as the SDK has it.
 func typeOf(err error) string {
 	kind := reflect.TypeOf(err)
 	for kind.Kind() == reflect.Pointer {

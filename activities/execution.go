@@ -97,7 +97,7 @@ func (e *execution) openStore() (dir store.Dir, err error) {
 	return e.dir, err
 }
 
-// limits are the times of this execution.
+// limits returns the times of this execution.
 func (e *execution) limits() calls.WatchLimits {
 	limits := calls.WatchLimits{
 		Call: e.in.Calls.Timeout, Slice: e.in.Slice, Grace: e.in.Grace,
@@ -152,7 +152,7 @@ func (e *execution) close() {
 	e.sink.Close()
 }
 
-// whereabouts is what heartbeats report. held are the timers of the call in hand.
+// whereabouts returns what heartbeats report. held are the timers of the call in hand.
 func (e *execution) whereabouts(held []watchdog.Held) wire.Hint {
 	hint := wire.Hint{Batch: e.in.Batch.String()}
 	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)

@@ -172,8 +172,8 @@ func (n *progress) of(e *execution) []wire.Answered {
 	return all
 }
 
-// answered is how much of the execution is answered; false if there is nothing to say. What is between two stages is
-// not done.
+// answered returns how much of the execution is answered; false if there is nothing to say. What is between two stages
+// is not done.
 func (e *execution) answered() (wire.Answered, bool) {
 	done, failed := e.live.Counts()
 	done = min(done, e.in.Todo())

@@ -185,7 +185,7 @@ func (l *line) callSize() calls.CallSize {
 	return size
 }
 
-// left is how many items are still to be read. At the end of a whole batch it is one more: that the
+// left returns how many items are still to be read. At the end of a whole batch it is one more: that the
 // range holds nothing else is seen by reading on.
 func (l *line) left() int64 {
 	left := l.e.in.Todo() - l.read

@@ -54,7 +54,7 @@ func (slotOfLoop) source(e *execution) (source, error) {
 
 func (slotOfLoop) sink(e *execution) (sink, error) { return e.loop.Load(), nil }
 
-// slotAt is where the loop's slot stands; nil: the batch is not one. Any goroutine may call it.
+// slotAt returns where the loop's slot stands; nil: the batch is not one. Any goroutine may call it.
 func (e *execution) slotAt(of func(*loops.Slot) job.LoopSlot) *job.LoopSlot {
 	slot := e.loop.Load()
 	if slot == nil {

@@ -33,7 +33,8 @@ func (e *execution) prepare(b *block, first int64) {
 	}
 }
 
-// beforehand is the outcome of an item before any call; nil: a handler gets it. err is why it is not in its format.
+// beforehand returns the outcome of an item before any call; nil: a handler gets it. err is why it is not in its
+// format.
 func (e *execution) beforehand(data []byte, err error) *records.Outcome {
 	switch v := e.in.Verdict; {
 	case err != nil:

@@ -51,7 +51,7 @@ func (a *Activities) Served(ctx context.Context, in wire.ServedInput) (wire.Serv
 	}
 }
 
-// unserved are those of the pools that have no pollers, in their order.
+// unserved returns those of the pools that have no pollers, in their order.
 func (a *Activities) unserved(ctx context.Context, pools []string) (none []string, err error) {
 	if a.opts.Pollers == nil {
 		return nil, nil

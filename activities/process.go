@@ -131,7 +131,7 @@ type stride struct {
 	next   time.Time // when the next portion may begin
 }
 
-// portion is the most items to begin at once, out of so many.
+// portion returns the most items to begin at once, out of so many.
 func (s *stride) portion(items int) int {
 	if s.pace == 0 {
 		return items

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// form is the form of the items that the handler wants.
+// form returns the form of the items that the handler wants.
 func (e *execution) form() calls.Form {
 	if e.in.Gathers() {
 		return calls.Lines
@@ -16,7 +16,8 @@ func (e *execution) form() calls.Form {
 	return e.acts.opts.Handler.Traits().Form
 }
 
-// shape is the shape by which items are checked. What a filter has written for another one, or for the output, is not.
+// shape returns the shape by which items are checked. What a filter has written for another one, or for the output, is
+// not.
 func (e *execution) shape() *wire.Shape {
 	shape := e.source.Shape()
 	if e.in.Batch.From == nil || e.form() != calls.Lines {
@@ -111,7 +112,7 @@ func (c *cuts) note(from source, done int64) {
 	}
 }
 
-// written is the part for later steps: nil if nothing is done.
+// written returns the part for later steps: nil if nothing is done.
 func (e *execution) written() *wire.Part {
 	if e.entry.Count == 0 {
 		return nil
@@ -123,8 +124,8 @@ func (e *execution) written() *wire.Part {
 	}
 }
 
-// passedFormat is the format of the results: what handlers return is JSON, but a filter that gets text answers with
-// text.
+// passedFormat returns the format of the results: what handlers return is JSON, but a filter that gets text answers
+// with text.
 func (e *execution) passedFormat() wire.Format {
 	if e.form() == calls.Lines && records.TextLines(e.source.Shape()) {
 		return records.Text

@@ -29,7 +29,7 @@ type piece struct {
 	due   time.Time
 }
 
-// pieces are those of an assignment: items that wait for the same time stay together.
+// pieces returns those of an assignment: items that wait for the same time stay together.
 func (l *line) pieces(p *assignment) (all []piece) {
 	at := p.recorded
 	p.answer.Each(func(o calls.Span) {
@@ -168,7 +168,8 @@ func (l *line) wake() {
 	l.changed.Broadcast()
 }
 
-// nextWake is when the first of the assignments that wait is due, or the line's time ends; zero: nothing is to come.
+// nextWake returns when the first of the assignments that wait is due, or the line's time ends; zero: nothing is to
+// come.
 func (l *line) nextWake() (next time.Time) {
 	now := time.Now()
 	earlier := func(at time.Time) {

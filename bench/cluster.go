@@ -184,7 +184,7 @@ func (p *process) end() error {
 	return p.cmd.Wait()
 }
 
-// serverRole is the server of a cluster.
+// serverRole returns the server of a cluster.
 func serverRole(dir, push string) error {
 	collector.PaceServer() // as 'stint server' does
 	server, err := devserver.Start(context.Background(), devserver.Options{
@@ -204,7 +204,7 @@ func dial(ctx context.Context, address string) (sdkclient.Client, error) {
 	return sdkclient.DialContext(ctx, sdkclient.Options{HostPort: address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 }
 
-// workerRole is a worker of a cluster. Its calls take so long, 0 for ever, unless they are asked to end.
+// workerRole returns a worker of a cluster. Its calls take so long, 0 for ever, unless they are asked to end.
 func workerRole(address, call string) error {
 	limit, err := time.ParseDuration(call)
 	if err != nil {

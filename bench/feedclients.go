@@ -66,8 +66,8 @@ func callApart(server string, processes, callers, items int) (time.Duration, err
 	return time.Since(began), err
 }
 
-// feedClient is a process of callers. It prints a line when it is ready, begins when it reads one, and prints another
-// one at its end.
+// feedClient returns a process of callers. It prints a line when it is ready, begins when it reads one, and prints
+// another one at its end.
 func feedClient(args []string) error {
 	callers, items, err := twoInts(args[1], args[2])
 	if err != nil {

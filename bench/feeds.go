@@ -111,7 +111,7 @@ func (f *feeding) end(figure time.Duration, note string) error {
 	return report(f.output, figure, note)
 }
 
-// quantiles are the median and the 99th percentile of times.
+// quantiles returns the median and the 99th percentile of times.
 func quantiles(times []time.Duration) (p50, p99 time.Duration) {
 	slices.Sort(times)
 	return times[len(times)/2], times[len(times)*99/100]
@@ -181,7 +181,7 @@ func feedCalls(args []string, calls int) error {
 	return f.end(p50, note)
 }
 
-// bareUpdates is a workflow whose updates run an empty activity each.
+// bareUpdates returns a workflow whose updates run an empty activity each.
 func bareUpdates(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandler(ctx, "do", func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
@@ -306,7 +306,7 @@ func feedStream(args []string, items int) error {
 	return f.end(took, fmt.Sprintf("%.0f items a second; resident after a tenth of the items %d MB, at the end %d MB", float64(n)/took.Seconds(), early>>20, late>>20))
 }
 
-// resident is how much memory this process has, in bytes.
+// resident returns how much memory this process has, in bytes.
 func resident() (int64, error) {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

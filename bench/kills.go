@@ -97,7 +97,7 @@ func killOnce(ctx context.Context, c *cluster, input string, s series, share flo
 	return k, err
 }
 
-// busiest is the worker with the most calls, and how many those are.
+// busiest returns the worker with the most calls, and how many those are.
 func busiest(places map[int]*process) (*process, int) {
 	calls := map[*process]int{}
 	var most *process

@@ -139,7 +139,7 @@ func (c *cluster) coordinates(ctx context.Context, p *process, name string) (boo
 	return mine, nil
 }
 
-// quantile is the least of the times that a share of them, 0 to 1, does not exceed; 0 if there are none.
+// quantile returns the least of the times that a share of them, 0 to 1, does not exceed; 0 if there are none.
 // It sorts them.
 func quantile(of []time.Duration, share float64) time.Duration {
 	if len(of) == 0 {

@@ -260,7 +260,7 @@ func medianTime(of []measured) string {
 	return brief(time.Duration(median(of, func(m measured) int64 { return int64(m.took) })))
 }
 
-// brief is a time as people read it: to the hundredth of a second, or with three digits if that is more.
+// brief returns a time as people read it: to the hundredth of a second, or with three digits if that is more.
 func brief(d time.Duration) string {
 	unit := 10 * time.Millisecond
 	for unit > 1 && d.Abs() < 100*unit {

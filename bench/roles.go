@@ -39,7 +39,7 @@ type record struct {
 	Note   string `json:"note"`
 }
 
-// upper is the handler that is measured, bare and in stint.
+// upper returns the handler that is measured, bare and in stint.
 func upper(_ context.Context, r record) (record, error) {
 	r.Name = strings.ToUpper(r.Name)
 	return r, nil
@@ -138,7 +138,7 @@ var (
 	goJSON       = codec{gojson.Unmarshal, func(w io.Writer) encoder { return gojson.NewEncoder(w) }}
 )
 
-// bare is the loop that one would write by hand: one goroutine reads blocks of lines, of so many bytes and
+// bare returns the loop that one would write by hand: one goroutine reads blocks of lines, of so many bytes and
 // the rest of the line, some decode, handle and encode, and the results are written in order.
 func bare(input, output string, goroutines, size int, library codec, fn func(context.Context, record) (record, error)) error {
 	in, err := os.Open(input)
@@ -298,7 +298,7 @@ func countEvents(ctx context.Context, c sdkclient.Client, id string) (int, error
 	return n, nil
 }
 
-// emptyActivities is a bare workflow that runs empty activities, a window at a time in flight.
+// emptyActivities returns a bare workflow that runs empty activities, a window at a time in flight.
 func emptyActivities(args []string) error {
 	ctx := context.Background()
 	n, err := strconv.Atoi(args[0])

@@ -133,7 +133,7 @@ func (b *bench) serveRow(items, callItems int) row {
 	}
 }
 
-// figureRow is a measurement that a role makes itself, over a few items.
+// figureRow returns a measurement that a role makes itself, over a few items.
 func (b *bench) figureRow(name, limit, role string, items int) row {
 	return row{
 		name: name, limit: limit, before: b.fresh,
@@ -154,7 +154,7 @@ func (b *bench) filesRow(name, role string, files int) row {
 	}
 }
 
-// latencyRow is a figureRow that the bench fails over if its limit is exceeded. What it does often
+// latencyRow returns a figureRow that the bench fails over if its limit is exceeded. What it does often
 // enough is not done in rounds.
 func (b *bench) latencyRow(name, limit, role string, items int) row {
 	r := b.figureRow(name, limit, role, items)
@@ -171,13 +171,13 @@ func (b *bench) role(name, input string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// output is where a role writes its results.
+// output returns where a role writes its results.
 func (b *bench) output(role string) string { return filepath.Join(b.dir, role+".out") }
 
 // histories returns what a role has written about its job's histories.
 func (b *bench) histories(role string) string { return b.read(role, ".histories") }
 
-// read is what a role has written beside its output, "" if that is nothing.
+// read returns what a role has written beside its output, "" if that is nothing.
 func (b *bench) read(role, suffix string) string {
 	text, err := os.ReadFile(b.output(role) + suffix)
 	if err != nil {
@@ -186,7 +186,7 @@ func (b *bench) read(role, suffix string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// figure is what a role has found out, and report writes it.
+// figure returns what a role has found out, and report writes it.
 func (b *bench) figure(role string) (time.Duration, error) {
 	return time.ParseDuration(b.read(role, ".figure"))
 }

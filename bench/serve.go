@@ -111,7 +111,7 @@ func (l *lockstep) end() error {
 	return l.cmd.Wait()
 }
 
-// bareServe is the loop that one would write by hand around the program.
+// bareServe returns the loop that one would write by hand around the program.
 func bareServe(args []string) error {
 	callItems, err := strconv.Atoi(args[4])
 	if err != nil {

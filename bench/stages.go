@@ -17,7 +17,7 @@ import (
 	"github.com/stint-run/stint/worker"
 )
 
-// stageRows are those of pipelines.
+// stageRows returns those of pipelines.
 func (b *bench) stageRows() []row {
 	return []row{
 		b.stagesRow("two stages of tr, 1M items", b.items(1_000_000)),

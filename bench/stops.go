@@ -33,7 +33,7 @@ func bound(expiry time.Duration) time.Duration { return time.Duration(boundShare
 
 func heartbeatLimit() time.Duration { return bound(shortExpiry) + heartbeatSlack }
 
-// allSlots is a job that has every slot busy with calls that end only when they are asked to.
+// allSlots returns a job that has every slot busy with calls that end only when they are asked to.
 func allSlots(s series) series {
 	s.calls = clusterWorkers * clusterSlots
 	s.spec.Window = s.calls

@@ -62,7 +62,7 @@ func serveWaiting(args []string) error {
 	return embedded(args, worker.Serve(args[6], "sleeps", w.nap.String()), w.options(), job.Spec{}, true)
 }
 
-// bareWaiting is the pool that one would write by hand: as many goroutines as there are calls at once, each
+// bareWaiting returns the pool that one would write by hand: as many goroutines as there are calls at once, each
 // with one item at a time.
 func bareWaiting(args []string) error {
 	w, err := parseWaiting(args[3:])

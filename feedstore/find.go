@@ -103,7 +103,7 @@ func (s *Store) manifest(ctx context.Context, dir store.Dir, location, key strin
 	})
 }
 
-// wholeOutput is the file with all results of a feed that has finished. Results that are published one by one stay
+// wholeOutput returns the file with all results of a feed that has finished. Results that are published one by one stay
 // parts.
 func wholeOutput(report job.Report) (location string, whole bool) {
 	if !outputs.Joined(report.Output) {
@@ -157,7 +157,7 @@ func (s *Store) fromOutput(ctx context.Context, dir store.Dir, report job.Report
 	}
 }
 
-// outputOffset is where the results of an entry begin in the output.
+// outputOffset returns where the results of an entry begin in the output.
 func outputOffset(ctx context.Context, dir store.Dir, heads []string, first int64) (int64, error) {
 	var offset int64
 	err := new(ledger.Reader).Entries(ctx, dir, heads, 0, func(e ledger.OwnedEntry) bool {

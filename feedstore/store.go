@@ -107,7 +107,7 @@ func (s *Store) Outcome(ctx context.Context, at wire.StoredPart, item int64) (wi
 	return outcome, nil
 }
 
-// entryOf is a part as the ledger names it.
+// entryOf returns a part as the ledger names it.
 func entryOf(at wire.StoredPart) wire.Entry {
 	return wire.Entry{
 		Batch: wire.Batch{First: at.First, Count: at.Count}, Part: at.Part,

@@ -55,8 +55,8 @@ type FirstError struct {
 	Error Error  `json:"error"`
 }
 
-// Label is the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose messages
-// begin with the status.
+// Label returns the kind in brackets, to stand before the message: " (crash)". It is empty for [KindExit], whose
+// messages begin with the status.
 func (e *FirstError) Label() string {
 	if limits.FailureKindOf(e.Kind).Said {
 		return ""

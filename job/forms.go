@@ -115,13 +115,13 @@ func (r Report) TimeLeft(s Speed) (left time.Duration, ok bool) {
 	return time.Duration(max(0, seconds) * float64(time.Second)), true
 }
 
-// Percent is how much of the job is done: by bytes if the size of the input is known, otherwise by items. It is not ok
-// if neither is known.
+// Percent returns how much of the job is done: by bytes if the size of the input is known, otherwise by items. It is
+// not ok if neither is known.
 func (r Report) Percent() (percent int64, ok bool) {
 	return percentOf(r.Done(), r.Planned, r.PlanDone, r.InputBytes, r.TotalBytes)
 }
 
-// Percent is how much of the job was done at that time, as of a [Report].
+// Percent returns how much of the job was done at that time, as of a [Report].
 func (m Milestone) Percent() (percent int64, ok bool) {
 	return percentOf(m.Done(), m.Planned, m.PlanDone, m.Bytes, m.TotalBytes)
 }

@@ -66,7 +66,7 @@ func (r *LoopReport) Include(slots ...LoopSlot) {
 	}
 }
 
-// Recorded is the lowest tick number that not every slot has recorded.
+// Recorded returns the lowest tick number that not every slot has recorded.
 func (r *LoopReport) Recorded() int64 {
 	if len(r.At) == 0 {
 		return 0
@@ -82,7 +82,8 @@ func (r *LoopReport) Warning(pool string) string {
 	return fmt.Sprintf("%d of the loop's %d slots wait for a free slot of pool %s: start more workers there, or ask for fewer slots", r.Idle, r.Slots, pool)
 }
 
-// Left is where the slots stand if Temporal has ended the loop: its workers count as lost after their last heartbeats.
+// Left returns where the slots stand if Temporal has ended the loop: its workers count as lost after their last
+// heartbeats.
 func (r *LoopReport) Left() []LoopSlot {
 	left := slices.Clone(r.At)
 	for i := range left {

@@ -60,7 +60,7 @@ func (s *LoopStats) Add(o LoopStats) {
 	s.Lateness = sum
 }
 
-// Median is how late half of the ticks were at most, as exactly as lateBounds allow; 0 if there are none.
+// Median returns how late half of the ticks were at most, as exactly as lateBounds allow; 0 if there are none.
 func (s *LoopStats) Median() time.Duration {
 	var ticks, sofar int64
 	for _, n := range s.Lateness {

@@ -76,7 +76,7 @@ func (s Spec) checkApart() error {
 	return nil
 }
 
-// SplitField is the name of the field by which results are split; empty if they are not.
+// SplitField returns the name of the field by which results are split; empty if they are not.
 func (s Spec) SplitField() string { return strings.TrimPrefix(s.Split, ".") }
 
 // splitDefaults sets the locations that an output has besides its files. No value gives a file with such a name.

@@ -90,7 +90,7 @@ func (t *Totals) Add(o Totals) {
 // were answered with one result, and no call of several items was answered as it should be.
 func (t Totals) OnlySums() bool { return t.Summed > 0 && t.CallMax <= 1 }
 
-// Done is the number of items with an outcome.
+// Done returns the number of items with an outcome.
 func (t Totals) Done() int64 { return t.OK + t.Failed }
 
 // Progress is the state of one leg of a job (see [Report.Include]).
@@ -318,7 +318,7 @@ func (s StageReport) String() string {
 		s.Stage, s.Pool, s.Waiting, s.InFlight, window, text.Thousands(s.Done), text.Thousands(s.Failed))
 }
 
-// StageReports are the stages of a pipeline that pools run, before anything has happened in them.
+// StageReports returns the stages of a pipeline that pools run, before anything has happened in them.
 func (s Spec) StageReports() []StageReport {
 	var all []StageReport
 	for _, stage := range s.StagePools() {
@@ -327,8 +327,8 @@ func (s Spec) StageReports() []StageReport {
 	return all
 }
 
-// StageSpeed is how many items a second a stage has done on average until now, and which part of the time spent in all
-// stages, from 0 to 1, was spent in it.
+// StageSpeed returns how many items a second a stage has done on average until now, and which part of the time spent in
+// all stages, from 0 to 1, was spent in it.
 func (r Report) StageSpeed(s StageReport, now time.Time) (items, share float64) {
 	if r.Ended != nil {
 		now = *r.Ended
@@ -433,5 +433,5 @@ type Milestone struct {
 	TotalBytes int64 `json:"total_bytes,omitempty"` // of input; 0: not known
 }
 
-// Done is the number of items with an outcome.
+// Done returns the number of items with an outcome.
 func (c Counted) Done() int64 { return c.OK + c.Failed }

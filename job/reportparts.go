@@ -141,7 +141,7 @@ func (n *Noticed) Note(note string) {
 	}
 }
 
-// Totals are the totals that a leg has reported.
+// Totals returns the totals that a leg has reported.
 func (c Counted) Totals() Totals {
 	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
 }

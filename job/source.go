@@ -98,7 +98,7 @@ func (s Spec) Source() string {
 	return SourceFiles
 }
 
-// Inputs are the inputs of a job of files; other jobs have none.
+// Inputs returns the inputs of a job of files; other jobs have none.
 func (s Spec) Inputs() []string {
 	if s.Files == nil {
 		return nil

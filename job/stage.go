@@ -71,7 +71,7 @@ const (
 // ByField reports whether a switch goes by a field of the item, and not by the answer of a pool.
 func (s *Stage) ByField() bool { return strings.HasPrefix(s.Switch, ".") }
 
-// inner are the stages within this one, in their order.
+// inner returns the stages within this one, in their order.
 func (s *Stage) inner() []*Stage {
 	var all []*Stage
 	for i := range s.Ensemble {
@@ -96,8 +96,8 @@ type StagePool struct {
 	Window int // see [Stage]
 }
 
-// StagePools are the stages of a pipeline that pools run, in the order in which items reach them; none: the job has one
-// handler. A switch that a pool decides is one, too. The spec must have its defaults filled in.
+// StagePools returns the stages of a pipeline that pools run, in the order in which items reach them; none: the job has
+// one handler. A switch that a pool decides is one, too. The spec must have its defaults filled in.
 func (s Spec) StagePools() []StagePool {
 	var all []StagePool
 	eachPool(s.Stages, "", func(name, pool string, stage *Stage) {
@@ -123,7 +123,7 @@ func (s *Stage) eachPool(outer string, yield func(name, pool string, stage *Stag
 	}
 }
 
-// runBy is the pool that runs the stage itself; "": none does.
+// runBy returns the pool that runs the stage itself; "": none does.
 func (s *Stage) runBy() string {
 	if s.Switch != "" && !s.ByField() {
 		return s.Switch
@@ -154,10 +154,10 @@ func withWindows(stages []Stage, windows map[string]int) ([]Stage, error) {
 	return stages, nil
 }
 
-// windowNames are the stages that windows are for, always in the same order: workflows use it.
+// windowNames returns the stages that windows are for, always in the same order: workflows use it.
 func windowNames(windows map[string]int) []string { return slices.Sorted(maps.Keys(windows)) }
 
-// Pools are the pools whose handlers the job's items reach, each once.
+// Pools returns the pools whose handlers the job's items reach, each once.
 func (s Spec) Pools() []string {
 	if len(s.Stages) == 0 {
 		return []string{s.Pool}

@@ -200,7 +200,7 @@ func (f *Feed[In, Out]) Full(ctx context.Context) (bool, error) {
 	return err == nil && (state.Backlog >= state.Capacity || state.BacklogBytes >= state.CapacityBytes), err
 }
 
-// window is the feed's capacity in items, asked for once.
+// window returns the feed's capacity in items, asked for once.
 func (f *Feed[In, Out]) window(ctx context.Context) (int, error) {
 	if capacity := f.capacity.Load(); capacity > 0 {
 		return int(capacity), nil

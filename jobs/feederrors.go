@@ -153,7 +153,7 @@ func IsCode(err error, codes ...FeedCode) bool {
 	return false
 }
 
-// Kind is the kind of one item's error, as in the gateway's lines: that of its Failure, "dropped", "discarded",
+// Kind returns the kind of one item's error, as in the gateway's lines: that of its Failure, "dropped", "discarded",
 // "stored", "decode", or "refused" if it cannot be put. It is empty for other errors.
 func (e *FeedError) Kind() string {
 	if e.Failure != nil {

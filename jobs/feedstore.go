@@ -46,7 +46,7 @@ type FeedCursor struct {
 // String returns the cursor as text, such as "2.1200.7", which [ParseFeedCursor] takes.
 func (c FeedCursor) String() string { return fmt.Sprintf("%d.%d.%d", c.Session, c.Item, c.Line) }
 
-// ParseFeedCursor is the inverse of [FeedCursor.String]. An empty text is the zero cursor.
+// ParseFeedCursor returns the inverse of [FeedCursor.String]. An empty text is the zero cursor.
 func ParseFeedCursor(text string) (FeedCursor, error) {
 	var c FeedCursor
 	if text == "" {

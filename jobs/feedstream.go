@@ -136,7 +136,7 @@ func (s *stream[In]) feed(client *feedclient.Client, item In) bool {
 	return true
 }
 
-// deadline is when an item's time is over; zero: never.
+// deadline returns when an item's time is over; zero: never.
 func (i fedItem[In]) deadline(limit time.Duration) time.Time {
 	if limit <= 0 {
 		return time.Time{}

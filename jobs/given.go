@@ -57,7 +57,7 @@ func (c *Client) given(ctx context.Context, id string) (givenInput, error) {
 	return in, nil
 }
 
-// pending is what the workflow would answer to the query for what is not committed: the manifests that a leg
+// pending returns what the workflow would answer to the query for what is not committed: the manifests that a leg
 // was to name.
 func (in *givenInput) pending() []json.RawMessage {
 	if len(in.Previous) == 0 {
@@ -70,7 +70,7 @@ func (in *givenInput) pending() []json.RawMessage {
 	return []json.RawMessage{kept}
 }
 
-// progress is what a leg would answer to the query for its progress.
+// progress returns what a leg would answer to the query for its progress.
 func (in *givenInput) progress() job.Progress {
 	p := job.Progress{Totals: in.Sofar.Totals, FirstError: in.Sofar.FirstError, Workers: in.Sofar.Workers}
 	if in.Slot != nil {
@@ -79,7 +79,8 @@ func (in *givenInput) progress() job.Progress {
 	return p
 }
 
-// answer is what the job would answer to the query for its report: as the runs before have left it, if there were any.
+// answer returns what the job would answer to the query for its report: as the runs before have left it, if there were
+// any.
 func (in *givenInput) answer() wire.Answer {
 	if in.State != nil {
 		return in.answerOf(in.State.Heads)
@@ -87,7 +88,7 @@ func (in *givenInput) answer() wire.Answer {
 	return in.answerOf(in.Resume)
 }
 
-// answerOf is the answer with these heads of the manifest chain.
+// answerOf returns the answer with these heads of the manifest chain.
 func (in *givenInput) answerOf(heads []string) wire.Answer {
 	a := wire.Answer{Report: job.Report{
 		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: job.Running, Started: in.started, Store: in.Spec.Store,
@@ -117,7 +118,7 @@ func addLegs(a *wire.Answer, legs []wire.CarriedLeg) {
 	}
 }
 
-// feed is what a feed's job itself knows of the feed. It adds to the report what that has accepted.
+// feed returns what a feed's job itself knows of the feed. It adds to the report what that has accepted.
 func (in *givenInput) feed(r *job.Report) *job.FeedReport {
 	f := &job.FeedReport{Session: 1, Capacity: in.Spec.Feed.Capacity, CapacityBytes: in.Spec.Feed.CapacityBytes}
 	if in.State != nil && in.State.Work.Feed != nil {
@@ -130,8 +131,8 @@ func (in *givenInput) feed(r *job.Report) *job.FeedReport {
 	return f
 }
 
-// slots are where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their next
-// ticks.
+// slots returns where the slots of a loop stand. Those that an earlier run of the loop has left begin anew with their
+// next ticks.
 func (in *givenInput) slots() []job.LoopSlot {
 	if in.State != nil && in.State.Work.Loop != nil {
 		return in.State.Work.Loop.Slots
@@ -224,7 +225,7 @@ func (c *Client) EarlierRuns(ctx context.Context, report job.Report) ([]string, 
 	return earlierRuns(&in, report), nil
 }
 
-// earlierRuns is the EarlierRuns of a job that was started with this input.
+// earlierRuns returns the EarlierRuns of a job that was started with this input.
 func earlierRuns(in *wire.StartInput, report job.Report) []string {
 	if !kindOf(in.Spec, in.Redrive).replaces {
 		return nil
@@ -360,7 +361,7 @@ func (e *StuckError) Error() string {
 		"committed%s; start it anew with StartOptions.Fresh", e.Name, kept)
 }
 
-// stuck is the StuckError of a run of a job with this store.
+// stuck returns the StuckError of a run of a job with this store.
 func stuck(name, store, run string) *StuckError {
 	e := &StuckError{Name: name}
 	if store != "" && run != "" {

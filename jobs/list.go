@@ -225,7 +225,7 @@ func (c *Client) Pools(ctx context.Context) ([]string, error) {
 	return slices.Compact(pools), nil
 }
 
-// Percent is how much of a listed job was done when it last noted its progress. It is not ok if that is not known.
+// Percent returns how much of a listed job was done when it last noted its progress. It is not ok if that is not known.
 func (l Listed) Percent() (percent int64, ok bool) {
 	p := l.Progress
 	switch {

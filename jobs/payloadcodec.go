@@ -142,7 +142,7 @@ func (c *Codec) Decode(payloads []*common.Payload) ([]*common.Payload, error) {
 	return decoded, nil
 }
 
-// DataConverter is the SDK's default converter behind the codec: for [ClientOptions], for the options of a worker,
+// DataConverter returns the SDK's default converter behind the codec: for [ClientOptions], for the options of a worker,
 // and for those of the Temporal client (see [Codec.Apply]).
 func (c *Codec) DataConverter() converter.DataConverter {
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)

@@ -178,7 +178,7 @@ func (g *jobProgress) readHeartbeats(ctx context.Context, desc *workflowservice.
 	}
 }
 
-// named are the executions that heartbeats have said something of.
+// named returns the executions that heartbeats have said something of.
 func (g *jobProgress) named() []string { return slices.Sorted(maps.Keys(g.heartbeats)) }
 
 // putTogether adds to the job's own report what legs and heartbeats say.
@@ -228,7 +228,7 @@ func (g *jobProgress) includeReported(report *job.Report, leg string) {
 	noteSilent(report, at, leg)
 }
 
-// lastKnown is the report of a job that does not answer: its last answers, or what is in its memo.
+// lastKnown returns the report of a job that does not answer: its last answers, or what is in its memo.
 func (g *jobProgress) lastKnown(desc *workflowservice.DescribeWorkflowExecutionResponse) job.Report {
 	if g.job != nil {
 		report := g.job.Report

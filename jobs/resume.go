@@ -123,7 +123,7 @@ func (c *Client) ResumePoint(ctx context.Context, report job.Report) ([]string, 
 	return resumePoint(&in, report), nil
 }
 
-// resumePoint is the ResumePoint of a job that was started with this input.
+// resumePoint returns the ResumePoint of a job that was started with this input.
 func resumePoint(in *wire.StartInput, report job.Report) []string {
 	switch {
 	case !hopeless(report) || !kindOf(in.Spec, in.Redrive).rerun:

@@ -203,7 +203,7 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (Scheduled, error
 	return s, err
 }
 
-// actionMemo is the memo that a schedule gives its jobs. That of the schedule itself cannot be replaced.
+// actionMemo returns the memo that a schedule gives its jobs. That of the schedule itself cannot be replaced.
 func actionMemo(desc *client.ScheduleDescription) *common.Memo {
 	memo := &common.Memo{Fields: map[string]*common.Payload{}}
 	action, _ := desc.Schedule.Action.(*client.ScheduleWorkflowAction)

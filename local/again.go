@@ -34,7 +34,7 @@ func Redrive(ctx context.Context, name string, h worker.Handler, redrive jobs.Re
 	})
 }
 
-// StoreDir is the directory below a state for the parts of a job whose spec names no store.
+// StoreDir returns the directory below a state for the parts of a job whose spec names no store.
 func StoreDir(state, name string) string { return filepath.Join(state, "jobs", name) }
 
 func again(ctx context.Context, name string, h worker.Handler, o Options, begin func(*run, context.Context, *jobs.Client) (*jobs.Run, error)) (job.Report, error) {

@@ -120,7 +120,7 @@ func (ws workers) close() {
 	}
 }
 
-// metrics are the addresses of the workers' endpoints.
+// metrics returns the addresses of the workers' endpoints.
 func (ws workers) metrics() (all []string) {
 	for _, w := range ws {
 		if address := w.MetricsAddress(); address != "" {

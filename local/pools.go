@@ -35,8 +35,8 @@ type poolWorker struct {
 	options worker.Options
 }
 
-// poolWorkers are the workers that the job needs: one for each pool. The first one is that of the job's own pool, and
-// coordinates.
+// poolWorkers returns the workers that the job needs: one for each pool. The first one is that of the job's own pool,
+// and coordinates.
 func (r *run) poolWorkers(h worker.Handler) ([]poolWorker, error) {
 	if err := r.checkPools(h); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (r *run) checkPools(h worker.Handler) error {
 	return errors.Join(errs...)
 }
 
-// reachedPools are the pools of the stages and of the hooks.
+// reachedPools returns the pools of the stages and of the hooks.
 func reachedPools(spec job.Spec) []string {
 	pools := spec.Pools()
 	for _, hook := range slices.Concat(spec.Init, spec.Shutdown, spec.Cleanup) {
@@ -191,7 +191,7 @@ func renamePools(s *job.Stage, name func(string) string) {
 // between separates the name of a job and that of its pool.
 const between = "--"
 
-// privatePool is the name that a pool of a pipeline has on the server.
+// privatePool returns the name that a pool of a pipeline has on the server.
 func privatePool(name, pool string) string {
 	private := name + between + pool
 	if len(private) <= limits.MaxName {
@@ -201,5 +201,5 @@ func privatePool(name, pool string) string {
 	return "pool-" + hex.EncodeToString(sum[:])
 }
 
-// publicPool is the name of a pool as the caller knows it.
+// publicPool returns the name of a pool as the caller knows it.
 func publicPool(name, private string) string { return strings.TrimPrefix(private, name+between) }

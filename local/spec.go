@@ -89,7 +89,7 @@ func (r *run) checkInputs(inputs []string) error {
 	return nil
 }
 
-// ownRoots are the locations that the job names, and the state. Unless Allow names others its worker writes
+// ownRoots returns the locations that the job names, and the state. Unless Allow names others its worker writes
 // only below those in write, and reads only below all of them.
 func (r *run) ownRoots() (write, read []string) {
 	spec := r.spec.WithDefaults()
@@ -118,7 +118,7 @@ func (r *run) ownRoots() (write, read []string) {
 	return write, read
 }
 
-// wildcardsOf are the characters that make a location of this kind a pattern.
+// wildcardsOf returns the characters that make a location of this kind a pattern.
 func wildcardsOf(location string) string {
 	if strings.Contains(location, "://") {
 		return "*[{" // a question mark begins the driver's parameters
@@ -126,7 +126,7 @@ func wildcardsOf(location string) string {
 	return "*?[{"
 }
 
-// parentOf is the directory or prefix that a location lies in. For a pattern it is the last one
+// parentOf returns the directory or prefix that a location lies in. For a pattern it is the last one
 // before its wildcards.
 func parentOf(location string) string {
 	wildcards := wildcardsOf(location)
@@ -182,7 +182,7 @@ func setTo(inForce, now job.Spec, set func(job.Settings) error) (job.Spec, error
 	return inForce.With(changed), err
 }
 
-// changedSettings are those settings of now that are others than before.
+// changedSettings returns those settings of now that are others than before.
 func changedSettings(before, now job.Settings) job.Settings {
 	changed := job.Settings{
 		Window: unlessAs(before.Window, now.Window), BatchItems: unlessAs(before.BatchItems, now.BatchItems),
@@ -199,7 +199,7 @@ func changedSettings(before, now job.Settings) job.Settings {
 	return changed
 }
 
-// unlessAs is a setting, or nil if it is as before.
+// unlessAs returns a setting, or nil if it is as before.
 func unlessAs[T comparable](before, now *T) *T {
 	if *before == *now {
 		return nil

@@ -101,7 +101,7 @@ func (p *Program) nothingToResume(name string) error {
 	return fmt.Errorf("job %[1]s has completed: nothing is left to resume; '%[2]s redrive %[1]s' runs its failed items again", name, p.name())
 }
 
-// again is the command line with which another command continues this run's job, for a POSIX shell.
+// again returns the command line with which another command continues this run's job, for a POSIX shell.
 func (r *running) again(command string) string {
 	words := []string{r.p.name(), command, r.spec.Name}
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -51,7 +51,7 @@ func (p *progress) clear() {
 	}
 }
 
-// barLine is the bar of a job in at most so many columns. Where there is no room for a bar, the percentage stands
+// barLine returns the bar of a job in at most so many columns. Where there is no room for a bar, the percentage stands
 // alone.
 func barLine(r job.Report, speed job.Speed, width int) string {
 	percent, known := r.Percent()
@@ -93,7 +93,7 @@ func fit(parts []segment, room int) []string {
 	return slices.DeleteFunc(chosen, func(s string) bool { return s == "" })
 }
 
-// barParts are all parts of a bar.
+// barParts returns all parts of a bar.
 func barParts(r job.Report, speed job.Speed) []segment {
 	parts := []segment{{text: itemsInShort(r)}}
 	add := func(rank int, format string, args ...any) {
@@ -149,7 +149,7 @@ func itemsInShort(r job.Report) string {
 	return text.Thousands(r.Done()) + " items"
 }
 
-// plain is the first line of a text without control characters.
+// plain returns the first line of a text without control characters.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -159,7 +159,7 @@ func plain(s string) string {
 	}, firstLine(s))
 }
 
-// columns is how many columns a terminal needs for the text, which has no control characters.
+// columns returns how many columns a terminal needs for the text, which has no control characters.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {

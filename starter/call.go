@@ -143,7 +143,7 @@ type callOutcome struct {
 	Error   *callError      `json:"error,omitempty"`
 }
 
-// line is the outcome as an object in a line.
+// line returns the outcome as an object in a line.
 func (c *callOutcome) line() ([]byte, error) {
 	line, err := text.JSON(c)
 	if err != nil {
@@ -209,7 +209,7 @@ func (o *outcomes) print(line []byte) error {
 	return nil
 }
 
-// describe is a failed item in a line.
+// describe returns a failed item in a line.
 func (c callOutcome) describe() string {
 	where := fmt.Sprint(c.Index + 1)
 	if c.Item != nil {

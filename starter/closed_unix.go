@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardInput is the standard input, or a reader that fails if it is closed.
+// standardInput returns the standard input, or a reader that fails if it is closed.
 func standardInput() io.Reader {
 	if isClosed(int(os.Stdin.Fd()), unix.O_RDONLY) {
 		return closedFile{"input"}

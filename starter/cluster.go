@@ -67,7 +67,7 @@ func (p *Program) unanswered(ctx context.Context, client *jobs.Client, err error
 	return &codeError{code: code, err: errors.New(said)} // not wrapped: the client's error speaks of the server
 }
 
-// unansweredCode is the exit code of a question that nobody has answered: the error's own, if it has one.
+// unansweredCode returns the exit code of a question that nobody has answered: the error's own, if it has one.
 func unansweredCode(ctx context.Context, err error) int {
 	if coded, has := errors.AsType[*codeError](err); has {
 		return coded.code
@@ -156,5 +156,5 @@ func (o *asking) addFlags(fs *pflag.FlagSet) {
 
 func jobArg() cobra.PositionalArgs { return wrongArgs(cobra.ExactArgs(1)) }
 
-// since is the time since t, in whole seconds: it has become more when it is read.
+// since returns the time since t, in whole seconds: it has become more when it is read.
 func since(t time.Time) string { return max(0, time.Since(t)).Round(time.Second).String() }

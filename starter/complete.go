@@ -91,7 +91,7 @@ func (p *Program) settings(cmd *cobra.Command, name, typed string) ([]string, co
 	return beginning(values, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// stageWindows are the settings that a job's stages have; none if the job is not a pipeline or the server does not
+// stageWindows returns the settings that a job's stages have; none if the job is not a pipeline or the server does not
 // answer.
 func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []string) {
 	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
@@ -129,7 +129,7 @@ func (p *Program) ask(cmd *cobra.Command, do func(context.Context, *jobs.Client)
 	_ = c.withClient(ctx, p, do)
 }
 
-// localJobs are the jobs of `stint run` in this directory, for commands that can continue them.
+// localJobs returns the jobs of `stint run` in this directory, for commands that can continue them.
 func (p *Program) localJobs(cmd *cobra.Command) (names []string) {
 	state := cmd.Flags().Lookup("state")
 	if state == nil {

@@ -107,7 +107,7 @@ var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast"}
 // innerUpper is where the name of a flag has a hyphen.
 var innerUpper = regexp.MustCompile(`\B[A-Z]`)
 
-// flagName is the flag of a field: "batch-items" of "BatchItems" and of "Stage.BatchItems".
+// flagName returns the flag of a field: "batch-items" of "BatchItems" and of "Stage.BatchItems".
 func flagName(field string) string {
 	field = field[strings.LastIndexByte(field, '.')+1:]
 	if name, ok := flagNames[field]; ok {

@@ -32,7 +32,7 @@ type feedCommand struct {
 	client *jobs.Client // set by withFeed
 }
 
-// answerWithin is the flag --timeout of a command to whose requests a feed answers at once.
+// answerWithin returns the flag --timeout of a command to whose requests a feed answers at once.
 func answerWithin() waitLimit { return waitLimit{timeout: jobs.DefaultFeedLimit} }
 
 // withFeed dials, checks that the job is a feed, and runs fn with a client of it. A request to end ends fn's context.

@@ -24,7 +24,7 @@ var handlerKinds = []handlerKind{
 	{"serve", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot", command("serve", worker.Serve)},
 }
 
-// handlerFlags are the flags of the kinds.
+// handlerFlags returns the flags of the kinds.
 func handlerFlags() (flags []string) {
 	for _, kind := range handlerKinds {
 		flags = append(flags, kind.flag)

@@ -53,7 +53,7 @@ const (
 	helpAll = "help-all"
 )
 
-// shown are the flags of a command that it has not hidden.
+// shown returns the flags of a command that it has not hidden.
 func shown(cmd *cobra.Command) (flags []*pflag.Flag) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -192,7 +192,7 @@ func writeGroups(b *strings.Builder, cmd *cobra.Command, left []*pflag.Flag) {
 	}
 }
 
-// unknownCommand is the error for a command that does not exist. It names those that may be meant.
+// unknownCommand returns the error for a command that does not exist. It names those that may be meant.
 func unknownCommand(parent *cobra.Command, name string) error {
 	_, group, _ := strings.Cut(parent.CommandPath()+" ", " ")
 	return usageError("unknown command %q%s", group+name, didYouMean(group, parent.SuggestionsFor(name)))

@@ -96,7 +96,7 @@ func printJobs(out io.Writer, listed []jobs.Listed) error {
 	return w.Flush()
 }
 
-// listedDone is how much of a job was done when it last noted that.
+// listedDone returns how much of a job was done when it last noted that.
 func listedDone(j jobs.Listed) string {
 	if percent, ok := j.Percent(); ok {
 		return fmt.Sprintf("%d%%", percent)

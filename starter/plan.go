@@ -204,7 +204,7 @@ func (o *planOptions) trySample(ctx context.Context, p *Program, spec job.Spec) 
 	return t, errors.Join(t.run(), t.drawn.Close())
 }
 
-// trialPools are the pools that the job's stages name.
+// trialPools returns the pools that the job's stages name.
 func (o *planOptions) trialPools(p *Program, spec job.Spec) (map[string]local.Pool, error) {
 	if len(spec.Stages) == 0 && o.job.pools.node == nil {
 		handler, err := o.worker.handler(p)

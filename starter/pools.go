@@ -138,7 +138,7 @@ func readPool(p *Program, base worker.Options, node *yaml.Node) (local.Pool, err
 	return local.Pool{Handler: h, Options: o.options}, err
 }
 
-// localPools are the pools of a job file, for a command that runs its stages in this process; nil: the job has no
+// localPools returns the pools of a job file, for a command that runs its stages in this process; nil: the job has no
 // stages.
 func (o *jobOptions) localPools(p *Program, base *workerOptions, spec job.Spec) (map[string]local.Pool, error) {
 	switch {

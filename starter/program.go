@@ -80,7 +80,7 @@ type Program struct {
 	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
 }
 
-// pageOf is the address of a job's readable page in the web UI; "" if that is not known.
+// pageOf returns the address of a job's readable page in the web UI; "" if that is not known.
 func (p *Program) pageOf(r job.Report) string {
 	if p.ui == "" || r.Run == "" {
 		return ""
@@ -106,7 +106,7 @@ func Execute(ctx context.Context, p Program, args []string) int {
 	return p.report(root.ExecuteContext(ctx))
 }
 
-// name is the program's name in help and messages.
+// name returns the program's name in help and messages.
 func (p *Program) name() string { return cmp.Or(p.Options.Name, "stint") }
 
 // builtIn reports whether the program has its own handler.
@@ -256,7 +256,7 @@ func (p *Program) checkStandard(spec job.Spec) error {
 	return nil
 }
 
-// results is where the results of a job go that has no output of its own.
+// results returns where the results of a job go that has no output of its own.
 func (p *Program) results() io.Writer {
 	if p.outputClosed {
 		return closedFile{"output"}

@@ -63,7 +63,7 @@ func newProgress(w io.Writer, terminal, asJSON bool) *progress {
 	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
 }
 
-// every is how often a report is wanted.
+// every returns how often a report is wanted.
 func (p *progress) every() time.Duration {
 	switch {
 	case p.silent:
@@ -151,7 +151,7 @@ func (p *progress) speed() job.Speed {
 // steady is how long a speed stays although no further item is done.
 const steady = 5 * time.Second
 
-// line is the state of a job in one line.
+// line returns the state of a job in one line.
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
 	b.WriteString(itemsOf(r))

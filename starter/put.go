@@ -271,7 +271,7 @@ func (g *givenItems) take(args []string) error {
 	return nil
 }
 
-// encoded are the arguments as items.
+// encoded returns the arguments as items.
 func (g *givenItems) encoded(format string) ([]json.RawMessage, error) {
 	items := make([]json.RawMessage, len(g.args))
 	for i, arg := range g.args {
@@ -381,7 +381,7 @@ func encodeItem(line []byte, format string) (json.RawMessage, error) {
 	return item, nil
 }
 
-// shortened is the beginning of an item, for a message.
+// shortened returns the beginning of an item, for a message.
 func shortened(line []byte) string {
 	const most = 60
 	if len(line) > most {

@@ -63,7 +63,7 @@ func printSettings(out io.Writer, s job.Settings) error {
 	return w.Flush()
 }
 
-// settingRows are the names and values of settings.
+// settingRows returns the names and values of settings.
 func settingRows(s job.Settings) [][2]string {
 	var rows [][2]string
 	if s.Window != nil {

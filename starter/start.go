@@ -114,8 +114,8 @@ func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) err
 	})
 }
 
-// otherPools are the pools besides its own that a job waits for: those of init hooks before its first batch, and those
-// of later stages.
+// otherPools returns the pools besides its own that a job waits for: those of init hooks before its first batch, and
+// those of later stages.
 func otherPools(spec job.Spec) (pools []string) {
 	add := func(pool string) {
 		if pool != spec.Pool && !slices.Contains(pools, pool) {

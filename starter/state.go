@@ -24,10 +24,10 @@ import (
 // besideName is the directory of the states that jobs have of their own.
 const besideName = "beside"
 
-// ownState is where a job's own state lies.
+// ownState returns where a job's own state lies.
 func ownState(state, name string) string { return filepath.Join(state, besideName, name) }
 
-// stateOf is the state that a job uses: its own, if it has one.
+// stateOf returns the state that a job uses: its own, if it has one.
 func stateOf(state, name string) string {
 	own := ownState(state, name)
 	if _, err := os.Stat(devserver.StateDir(own)); err == nil {

@@ -352,7 +352,7 @@ func printLoop(row rows, r job.Report) {
 	row.text("waiting", l.Warning(r.Pool))
 }
 
-// loopLine is the state of a loop in a line.
+// loopLine returns the state of a loop in a line.
 func loopLine(r job.Report) string {
 	l := r.Loop
 	s := text.Count(l.Ticks, "tick")

@@ -72,7 +72,7 @@ func (g *failureGroups) add(f job.Failure) {
 	}
 }
 
-// failureLabel is a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
+// failureLabel returns a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
 // status, which begins the message.
 func failureLabel(f job.Failure) string {
 	switch kind := limits.FailureKindOf(f.Kind); {
@@ -90,7 +90,7 @@ var goTypes = []string{
 	"AddrError", "ParseError", "deadlineExceededError",
 }
 
-// shownType is an error's type if a message should show it, as that of a Python exception; otherwise it is empty.
+// shownType returns an error's type if a message should show it, as that of a Python exception; otherwise it is empty.
 func shownType(name string) string {
 	if slices.Contains(goTypes, name) {
 		return ""

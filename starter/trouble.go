@@ -213,8 +213,8 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 	return strings.Join(said, "; ")
 }
 
-// silentPools is what look says of pools, in their order. It looks at some at once, so that the last ones of many are
-// looked at, too. The error is the first one.
+// silentPools returns what look says of pools, in their order. It looks at some at once, so that the last ones of many
+// are looked at, too. The error is the first one.
 func silentPools(pools []string, look func(pool string) (string, error)) (said []string, err error) {
 	all, group := make([]string, len(pools)), errgroup.Group{}
 	group.SetLimit(poolsAtOnce)

@@ -40,7 +40,7 @@ func newWatch(p *Program) *cobra.Command {
 	return cmd
 }
 
-// poolsOf are the pools that a job waits for: its own, and those of further stages and of init hooks.
+// poolsOf returns the pools that a job waits for: its own, and those of further stages and of init hooks.
 func poolsOf(ctx context.Context, client *jobs.Client, name, own string) []string {
 	pools := []string{own}
 	if spec, err := client.Spec(ctx, name); err == nil { // otherwise the job is about to say what is wrong

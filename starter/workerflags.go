@@ -52,7 +52,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringArrayVar(&w.Allow, "allow", w.Allow, "`ROOT` directory or bucket prefix below which jobs read and write, or all; repeatable ("+p.name()+" worker needs one; "+p.name()+" run always allows what its job names)")
 }
 
-// givenRestarts is the default of --restarts.
+// givenRestarts returns the default of --restarts.
 func givenRestarts(w *worker.Options) int {
 	if w.NoRestarts {
 		return 0

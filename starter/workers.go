@@ -135,7 +135,7 @@ func printWorkers(p *Program, r workersReport) error {
 // often than that.
 const silentAfter = 90 * time.Second
 
-// silence is what to say of a worker of which nothing has been heard for long; "": it has been.
+// silence returns what to say of a worker of which nothing has been heard for long; "": it has been.
 func silence(w jobs.PoolWorker, running []jobs.RunningBatch, now time.Time) string {
 	heard := w.Seen
 	for _, b := range running {

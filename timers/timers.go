@@ -111,7 +111,7 @@ var (
 	addSites sync.Mutex
 )
 
-// callSite is the place that Expires or Do was called from.
+// callSite returns the place that Expires or Do was called from.
 func callSite() string {
 	const skip = 4 // runtime.Callers, callSite, enter, Expires or Do; inlined or not
 	var pc [1]uintptr

@@ -255,7 +255,7 @@ func (p *callPlace) Leave() {
 	p.left.Do(func() { p.execution.change(func() int { return 1 }) })
 }
 
-// concurrency is how many calls a slot makes at once, at present.
+// concurrency returns how many calls a slot makes at once, at present.
 func (r *slotSet) concurrency() int {
 	if r.tuner != nil {
 		return r.tuner.Limit()
@@ -263,7 +263,7 @@ func (r *slotSet) concurrency() int {
 	return r.fixed
 }
 
-// most is the most calls that a slot ever makes at once.
+// most returns the most calls that a slot ever makes at once.
 func (r *slotSet) most() int {
 	if r.tuner != nil {
 		return r.tuner.Most()
@@ -271,7 +271,7 @@ func (r *slotSet) most() int {
 	return r.fixed
 }
 
-// capacity is the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the
+// capacity returns the worker's slots and calls at once; with a tuner, the calls that it expects to make soon, and the
 // present ones.
 func (r *slotSet) capacity() wire.Capacity {
 	c := wire.Capacity{Slots: len(r.slots), Concurrency: r.fixed}

@@ -23,7 +23,7 @@ import (
 // that end in '*' are prefixes.
 var passedOn = []string{"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR"}
 
-// childEnv is the environment of child processes.
+// childEnv returns the environment of child processes.
 func (o Options) childEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -54,7 +54,7 @@ func (o Options) slotInfo(worker string) func(slot, incarnation int) SlotInfo {
 	}
 }
 
-// slotEnv is the environment that describes a slot to its process.
+// slotEnv returns the environment that describes a slot to its process.
 func (o Options) slotEnv(worker string, slot, incarnation int) []string {
 	return []string{
 		"STINT_WORKER=" + worker,
@@ -72,7 +72,7 @@ var threads = []string{
 	"VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
 }
 
-// oneThread is the environment that keeps libraries to one thread, unless env says otherwise.
+// oneThread returns the environment that keeps libraries to one thread, unless env says otherwise.
 func oneThread(env []string) []string {
 	var out []string
 	for _, name := range threads {
@@ -83,7 +83,7 @@ func oneThread(env []string) []string {
 	return out
 }
 
-// cpusOf are the CPUs that a slot's process may run on; nil: all.
+// cpusOf returns the CPUs that a slot's process may run on; nil: all.
 func (o Options) cpusOf(slot int) []int {
 	switch len(o.CPUs) {
 	case 0:

@@ -65,7 +65,7 @@ type ItemErrors map[int]error
 
 func (e ItemErrors) Error() string { return fmt.Sprintf("%d items of the call failed", len(e)) }
 
-// RetryAfter is the error that a handler returns for an item that should be tried again after a time: what an
+// RetryAfter returns the error that a handler returns for an item that should be tried again after a time: what an
 // API says in Retry-After about this request alone. It holds up nothing but the item's place in the order: other
 // items are called meanwhile. It costs no attempt, until an item has waited for 10 minutes in all: one that
 // would have to wait longer is recorded as failed, with cause, if it is given. As the error of a whole call it
@@ -76,7 +76,7 @@ func RetryAfter(after time.Duration, cause ...error) error {
 	return &calls.RetryAfterError{After: after, Cause: errors.Join(cause...)}
 }
 
-// SlowDown is the error that a handler returns if a service that it uses asks for fewer requests. The item, or
+// SlowDown returns the error that a handler returns if a service that it uses asks for fewer requests. The item, or
 // the call, has not failed: it is repeated after that time. If many calls end so, a tenth of the last 128 or
 // four in a row, nothing else is begun for that time either, the rate of the whole job is lowered, and recovers
 // automatically. after is 100 ms … 1 h.
@@ -408,7 +408,7 @@ func Codec(as JSON, h Handler) Handler {
 	return h
 }
 
-// decoding is how items of the type are decoded.
+// decoding returns how items of the type are decoded.
 func (j JSON) decoding(t reflect.Type) decoder {
 	values := codec.Standard
 	if j != EncodingJSON {
@@ -417,7 +417,7 @@ func (j JSON) decoding(t reflect.Type) decoder {
 	return decoder{values: values, records: codec.ForRecords(t, values)}
 }
 
-// encoding is the codec for results of the type.
+// encoding returns the codec for results of the type.
 func (j JSON) encoding(t reflect.Type) codec.Codec {
 	if j == EncodingJSON {
 		return codec.Standard

@@ -101,7 +101,7 @@ func (m *metrics) Close() {
 	m.meter(func(to *meters.Meters) { to.Close() })
 }
 
-// reading is the worker's state as meters show it.
+// reading returns the worker's state as meters show it.
 func (m *metrics) reading() meters.State {
 	s := meters.State{Slots: map[string]int{}, RoundAge: -1, EventsLost: m.watchdog.Lost()}
 	for _, name := range slotStates {
@@ -203,7 +203,7 @@ func (m *metrics) measure(name string, gauge bool, slot int, value float64) {
 	m.meter(func(to *meters.Meters) { to.Program(name, gauge, slot, value) })
 }
 
-// MetricsAddress is the HOST:PORT at which the worker's endpoint listens; "" if it has none (see
+// MetricsAddress returns the HOST:PORT at which the worker's endpoint listens; "" if it has none (see
 // Options.Metrics).
 func (w *Worker) MetricsAddress() string {
 	if w.metrics.endpoint == nil {
@@ -304,7 +304,7 @@ type CallSizes struct {
 	Largest  int64 `json:"largest"`  // items of the largest call
 }
 
-// Mean is the mean number of items of a call, 0 if there was none.
+// Mean returns the mean number of items of a call, 0 if there was none.
 func (s CallSizes) Mean() float64 {
 	if s.Calls == 0 {
 		return 0

@@ -225,8 +225,8 @@ func (o Options) sampled(h calls.Handler, by calls.Observer) (calls.Handler, cal
 	return o.sampler.Open(h, by)
 }
 
-// killAfter is how long a process that is ended for this cause may take after TERM. When a worker's drain cuts calls
-// off, a tenth of it is left; half of that is for writing the part and answering.
+// killAfter returns how long a process that is ended for this cause may take after TERM. When a worker's drain cuts
+// calls off, a tenth of it is left; half of that is for writing the part and answering.
 func (o Options) killAfter(cause error) time.Duration {
 	if calls.Drained(cause) {
 		return min(o.KillAfter, o.Drain/20)
@@ -249,8 +249,8 @@ func (o Options) callSize(items, bytes int) calls.CallSize {
 // calls as many items as possible are under way, and the last ones of a batch are shared out evenly.
 const waitingTarget = 5 * time.Millisecond
 
-// callPace is how calls are cut. target (0: none), first and most, the items of the first call and of any call, are for
-// a slot that makes one call at a time.
+// callPace returns how calls are cut. target (0: none), first and most, the items of the first call and of any call,
+// are for a slot that makes one call at a time.
 func (o Options) callPace(target time.Duration, first, most int) calls.Pace {
 	if o.Concurrency != 1 {
 		target, first = waitingTarget, 1
@@ -285,7 +285,7 @@ func (o Options) joiner(access *store.Access) outputs.Joiner {
 	return outputs.NoJoiner{}
 }
 
-// access is what the jobs of a worker with the handler may reach.
+// access returns what the jobs of a worker with the handler may reach.
 func (o Options) access(h Handler) *store.Access {
 	access := &store.Access{Protect: slices.Concat(o.Protect, ownFiles(), CommandFiles(h.argv, o.Dir))}
 	if !slices.Contains(o.Allow, AllowAll) {

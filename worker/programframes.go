@@ -85,8 +85,8 @@ func (p *program) slowDown(f *wire.SlowDownFrame) error {
 	return nil
 }
 
-// meant are the calls under way that a frame is about: the one that it names, or all if it names none or one that has
-// ended. The lock is held.
+// meant returns the calls under way that a frame is about: the one that it names, or all if it names none or one that
+// has ended. The lock is held.
 func (p *program) meant(id int64) map[int64]*pending {
 	if c := p.calls[id]; c != nil {
 		return map[int64]*pending{id: c}
@@ -240,7 +240,7 @@ func (p *program) passOn(name string, stop job.Stop) {
 // requestLimit bounds a request for a stop on its way to the server.
 const requestLimit = 10 * time.Second
 
-// initFault is why a program could not get ready.
+// initFault returns why a program could not get ready.
 func initFault(e job.Error) *calls.Fault {
 	return &calls.Fault{Kind: job.KindCrash, Err: calls.Bounded(e)}
 }

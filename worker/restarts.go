@@ -52,8 +52,8 @@ const (
 	maxRestartWait   = time.Minute
 )
 
-// restartWait is how long the n-th restart in a row waits: the first not at all, each later one twice as long as the
-// one before.
+// restartWait returns how long the n-th restart in a row waits: the first not at all, each later one twice as long as
+// the one before.
 func restartWait(n int) time.Duration {
 	if n <= 1 {
 		return 0

@@ -111,7 +111,7 @@ func (r *slotSet) admit(o calls.Occupant) (*execution, <-chan struct{}) {
 	}
 }
 
-// wanted is how many more batches the slots can use.
+// wanted returns how many more batches the slots can use.
 func (r *slotSet) wanted() int {
 	n := 0
 	for _, s := range r.slots {
@@ -196,7 +196,7 @@ func (s *slot) load() (l load, ok bool) {
 	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil, short: s.short.why != nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
-// left is how many items of the slot's batches no call has been begun for. The lock is held.
+// left returns how many items of the slot's batches no call has been begun for. The lock is held.
 func (s *slot) left() (items int64) {
 	for t := range s.executions {
 		items += t.left.Load()
@@ -204,8 +204,8 @@ func (s *slot) left() (items int64) {
 	return items
 }
 
-// wanted is how many more batches the slot can use. A slot that makes several calls at once gets its next batch before
-// it runs out of items to begin.
+// wanted returns how many more batches the slot can use. A slot that makes several calls at once gets its next batch
+// before it runs out of items to begin.
 func (s *slot) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +224,8 @@ func (s *slot) wanted() int {
 	}
 }
 
-// toTry is how many batches a slot should take in which nothing could be begun: one, when it is time to try again. The
-// lock is held.
+// toTry returns how many batches a slot should take in which nothing could be begun: one, when it is time to try again.
+// The lock is held.
 func (s *slot) toTry() int {
 	if time.Now().Before(s.short.until) || len(s.executions) > 0 || s.set.programs {
 		return 0

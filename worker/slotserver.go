@@ -59,7 +59,7 @@ func inProcesses(h Handler, number int) Handler {
 	}
 }
 
-// failed is the fault of a call that the program has answered with an error. An error of this
+// failed returns the fault of a call that the program has answered with an error. An error of this
 // package's own code in the program keeps its kind.
 func (h *host) failed(e job.Error) *calls.Fault {
 	if length := calls.LengthFault(0, 0); h.inner != nil && e.Type == length.Err.Type {

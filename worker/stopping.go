@@ -211,7 +211,7 @@ func (t *tasksInHand) busy() bool {
 	return t.running.Load() > 0 || time.Since(time.Unix(0, t.ended.Load())) < reportLimit
 }
 
-// counted are the activities, which count while they run.
+// counted returns the activities, which count while they run.
 func (t *tasksInHand) counted(all entry.Activities) entry.Activities {
 	counted := entry.Activities{}
 	for name, fn := range all {
@@ -297,7 +297,7 @@ func (c HookCall) environ() []string {
 		"STINT_STATE="+string(c.State), "STINT_REASON="+c.Reason, "STINT_WORKER="+c.Worker)
 }
 
-// hooks are the worker's hooks, as its activities call them.
+// hooks returns the worker's hooks, as its activities call them.
 func (o Options) hooks(worker string) map[string]activities.Hook {
 	hooks := map[string]activities.Hook{}
 	for name, hook := range o.Hooks {

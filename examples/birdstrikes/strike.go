@@ -68,7 +68,7 @@ type Assessment struct {
 	Risk      Risk   `json:"risk"`
 }
 
-// Assess is the handler: it takes one record at a time, and an error fails that record alone.
+// Assess returns the handler: it takes one record at a time, and an error fails that record alone.
 func Assess(_ context.Context, s Strike) (Assessment, error) {
 	risk, err := s.risk()
 	if err != nil {

@@ -39,7 +39,7 @@ func pointAt(latitude, longitude float64) (point, error) {
 
 func (p point) dot(q point) float64 { return p.x*q.x + p.y*q.y + p.z*q.z }
 
-// distance is the distance along the great circle, in kilometres. Unlike the arc cosine of the dot
+// distance returns the distance along the great circle, in kilometres. Unlike the arc cosine of the dot
 // product, the arc tangent is exact for points that are close together, too.
 func (p point) distance(q point) float64 {
 	cross := point{p.y*q.z - p.z*q.y, p.z*q.x - p.x*q.z, p.x*q.y - p.y*q.x}

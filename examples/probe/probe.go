@@ -32,7 +32,7 @@ type Probe struct{ URL string }
 // limit bounds one probe.
 const limit = 5 * time.Second
 
-// Ask is the handler: one request. That the address does not answer is an answer, not a failed tick.
+// Ask returns the handler: one request. That the address does not answer is an answer, not a failed tick.
 func (p Probe) Ask(ctx context.Context, tick Tick) (Answer, error) {
 	if p.URL == "" {
 		return Answer{}, errors.New("no address given: set PROBE_URL")

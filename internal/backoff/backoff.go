@@ -3,7 +3,7 @@ package backoff
 
 import "time"
 
-// Delay is the wait after so many tries: first after one, then doubled with each further try, up
+// Delay returns the wait after so many tries: first after one, then doubled with each further try, up
 // to limit.
 func Delay(first time.Duration, tries int, limit time.Duration) time.Duration {
 	d := first

@@ -144,7 +144,7 @@ func PanicFault(p any) *Fault {
 	return &Fault{Kind: job.KindError, Err: job.Error{Type: "panic", Message: fmt.Sprint(p), Stack: string(debug.Stack())}}
 }
 
-// goroutineName is how the runtime calls this goroutine: "goroutine 12".
+// goroutineName returns how the runtime calls this goroutine: "goroutine 12".
 func goroutineName() []byte {
 	var buf [64]byte
 	header, _, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte(" ["))

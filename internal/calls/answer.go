@@ -64,10 +64,10 @@ type Span struct {
 	Known      *records.Outcome // the item's before any call, which the others are made of; nil: it had none
 }
 
-// Len is the number of items that have an outcome.
+// Len returns the number of items that have an outcome.
 func (a *Answer) Len() int { return a.Count - a.later }
 
-// Holes is the number of items that have none, and are called again.
+// Holes returns the number of items that have none, and are called again.
 func (a *Answer) Holes() int { return a.later }
 
 // Line adds a result that is one line already; line must not contain '\n'.
@@ -323,7 +323,7 @@ func (a *Answer) addKnown(known *records.Outcome) {
 	a.addSpecial(o)
 }
 
-// spans are the outcomes, one of each item.
+// spans returns the outcomes, one of each item.
 func (a *Answer) spans() []Span {
 	all := make([]Span, 0, a.Count)
 	a.Each(func(o Span) { all = append(all, o) })
@@ -463,5 +463,5 @@ func notList(kind string) *Fault {
 		"the handler's answer is %s, and the job flattens lists: answer with a JSON list, [] for no result", kind)
 }
 
-// Bytes are those of an outcome in the buffer: lines, each with its end.
+// Bytes returns those of an outcome in the buffer: lines, each with its end.
 func (a *Answer) Bytes(o Span) []byte { return a.Buf[o.start:o.End] }

@@ -172,7 +172,7 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 	}
 }
 
-// tried is how often the first of the items has failed.
+// tried returns how often the first of the items has failed.
 func (c *Caller) tried(items []Item) int { return c.Trials.Of(items[0].Ordinal).Tries }
 
 // makeRoom records what has been answered if that takes much memory. It returns false if it cannot, because items
@@ -338,7 +338,7 @@ func (c *Caller) slowDown(items []Item, answered bool, after time.Duration) {
 	}
 }
 
-// units is how many answers a call counts as beside requests to slow down: as many as items if these are called
+// units returns how many answers a call counts as beside requests to slow down: as many as items if these are called
 // one by one, as is evident if only some of them have an answer, and one otherwise.
 func (c *Caller) units(kept, items int) int {
 	if c.Handler.Traits().OneByOne || c.Lane.slowed.Load() > 0 && kept < items {

@@ -20,7 +20,7 @@ type Pace struct {
 	perItem atomic.Int64 // nanoseconds an item takes, of late; 0: not known
 }
 
-// Items is how many items the next call should have.
+// Items returns how many items the next call should have.
 func (p *Pace) Items() int {
 	per := p.perItem.Load()
 	if per == 0 {
@@ -41,7 +41,7 @@ func (p *Pace) Learn(items int, took time.Duration) {
 	p.perItem.Store(per)
 }
 
-// Settled is how many items calls get in the end if starting one takes so many seconds, and each
+// Settled returns how many items calls get in the end if starting one takes so many seconds, and each
 // of its items so many more.
 func (p *Pace) Settled(start, item float64) int {
 	items := float64(p.Most)
@@ -85,7 +85,7 @@ func tooLong(limit int) *Fault {
 	return Faultf(job.KindLength, "Length", "the call answered with more than %d MiB", limit>>20)
 }
 
-// size is the memory of the outcomes' results and texts, in bytes.
+// size returns the memory of the outcomes' results and texts, in bytes.
 func (a *Answer) size() int { return len(a.Buf) + a.texts }
 
 // Memory is about how many bytes the outcomes take.
@@ -96,7 +96,7 @@ func (a *Answer) Memory() int64 {
 // Full reports whether the outcomes have reached AnswerLimit.
 func (a *Answer) Full() bool { return a.size() >= AnswerLimit }
 
-// TextBytes is how many bytes the texts of an error have.
+// TextBytes returns how many bytes the texts of an error have.
 func TextBytes(e *job.Error) int { return len(e.Type) + len(e.Message) + len(e.Stack) }
 
 // Fit learns how much a handler answers, and bounds calls so that their answers keep well below
@@ -105,7 +105,7 @@ type Fit struct {
 	perItem atomic.Int64 // bytes of an item's outcome, of late; 0: not known
 }
 
-// Items is how many items the next call should have, out of so many.
+// Items returns how many items the next call should have, out of so many.
 func (f *Fit) Items(most int) int {
 	if f == nil {
 		return most
@@ -146,7 +146,7 @@ func NewLimiter(limit job.Rate) *Limiter {
 	return &Limiter{rate.NewLimiter(rate.Limit(perSecond), int(max(1, min(perSecond, 1<<30))))}
 }
 
-// Portion is the most items to begin at once, out of so many.
+// Portion returns the most items to begin at once, out of so many.
 func (l *Limiter) Portion(items int) int {
 	if l == nil {
 		return items

@@ -182,7 +182,7 @@ func cutMiddle(s string, limit int) string {
 // MaxResult is the most bytes that a handler's result for one item may have as JSON: as much as an item's default.
 const MaxResult = limits.DefaultMaxItem
 
-// TooLargeFault is why an item has failed whose result has more than [MaxResult] bytes.
+// TooLargeFault returns why an item has failed whose result has more than [MaxResult] bytes.
 func TooLargeFault(bytes int) *Fault {
 	return Faultf(job.KindError, "TooLarge", "the result has %d bytes: the limit is %d", bytes, MaxResult)
 }
@@ -215,7 +215,7 @@ func CheckEncoded(value []byte, enc codec.Encoder) *Fault {
 	return CheckResult(value)
 }
 
-// NotJSON is the fault of an item whose result is not JSON.
+// NotJSON returns the fault of an item whose result is not JSON.
 func NotJSON() *Fault {
 	return badResult("is not JSON: a string of it has a control character, for example, or a number is NaN")
 }

@@ -192,7 +192,7 @@ func (c *Call) Forced(pid int, signal syscall.Signal, cause error) {
 	watch.forced = append(watch.forced, job.ForcedEnd{Worker: place.Worker, Slot: place.Slot, PID: pid, Signal: name})
 }
 
-// TriesOf is how often an item is tried before it fails with the fault.
+// TriesOf returns how often an item is tried before it fails with the fault.
 func (c *Call) TriesOf(f *Fault) int {
 	switch f.Kind {
 	case job.KindInvalid:
@@ -209,7 +209,7 @@ func (c *Call) Expired() { c.expiries++ }
 // Wait sleeps before a repetition, tries having been made; false when the batch should end instead.
 func (c *Call) Wait(tries int) bool { return c.lane.wait(retryDelay(c.Backoff, tries)) }
 
-// retryDelay is the wait before another call after so many tries.
+// retryDelay returns the wait before another call after so many tries.
 func retryDelay(first time.Duration, tries int) time.Duration {
 	return backoff.Delay(first, tries, limits.MaxBackoff)
 }
@@ -254,7 +254,7 @@ func (c *Conversion) Convert(item *records.Item) ([]byte, error) {
 	return c.data[start:len(c.data):len(c.data)], nil
 }
 
-// InvalidFault is the fault of an item that is not in its format.
+// InvalidFault returns the fault of an item that is not in its format.
 func InvalidFault(err error) *Fault {
 	return Faultf(job.KindInvalid, "Invalid", "%v", err)
 }

@@ -56,7 +56,7 @@ func (m *Watch) Stopping() <-chan struct{} { return m.stopping }
 // Over is closed if the batch must end at once.
 func (m *Watch) Over() <-chan struct{} { return m.ended }
 
-// SlowedDown is the longest delay that has been asked for, as far as it is not over; 0: none has been.
+// SlowedDown returns the longest delay that has been asked for, as far as it is not over; 0: none has been.
 func (m *Watch) SlowedDown() time.Duration {
 	until := m.slowed.Load()
 	if until == 0 {

@@ -40,8 +40,8 @@ type Outcome struct {
 	Later bool // it is called again, because of the fault, which then may be nil
 }
 
-// Failed is the outcome of an item that has failed with the fault, so many times by now, and is tried so often at most.
-// It is called again if it has further tries, or if the fault asks for that, which costs no try.
+// Failed returns the outcome of an item that has failed with the fault, so many times by now, and is tried so often at
+// most. It is called again if it has further tries, or if the fault asks for that, which costs no try.
 func Failed(f *Fault, tries, most int) Outcome {
 	if f.After > 0 {
 		return Outcome{Fault: f, Tries: tries - 1, Later: true}

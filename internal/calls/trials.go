@@ -178,7 +178,7 @@ func (e *RetryAfterError) Error() string {
 
 func (e *RetryAfterError) Unwrap() error { return e.Cause }
 
-// fault is the fault of an item that is to be called again later.
+// fault returns the fault of an item that is to be called again later.
 func (e *RetryAfterError) fault() *Fault {
 	f := Fault{Kind: job.KindError, Err: job.Error{Type: "RetryAfter"}}
 	if e.Cause != nil {
@@ -193,7 +193,7 @@ func (f Fault) RetryAfter(after time.Duration) *Fault {
 	return &f
 }
 
-// Tried is how often the item at this index has failed before the call.
+// Tried returns how often the item at this index has failed before the call.
 func (c *Call) Tried(i int) int { return c.trials.Of(c.Items[i].Ordinal).Tries }
 
 // Postpone leaves the item at this index, the next in order, without an outcome for now: it is called again,

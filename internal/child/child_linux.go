@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupAttributes are those of a child that leads its own process group and session, and is
+// GroupAttributes returns those of a child that leads its own process group and session, and is
 // killed when its parent ends.
 func GroupAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -77,7 +77,7 @@ func WriteAtOnce(s stream) func(b []byte) int {
 
 func dup(from, to int) error { return unix.Dup3(from, to, 0) }
 
-// OomKills is how many processes of this control group the kernel has killed because memory ran out; 0
+// OomKills returns how many processes of this control group the kernel has killed because memory ran out; 0
 // if that is not known.
 func OomKills() int64 {
 	group, err := os.ReadFile("/proc/self/cgroup")

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupAttributes are those of a child that leads its own process group.
+// GroupAttributes returns those of a child that leads its own process group.
 func GroupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 const (

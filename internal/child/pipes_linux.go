@@ -248,7 +248,7 @@ func (c *CountedPipe) Read(b []byte) (int, error) {
 	return c.n, nil
 }
 
-// Written is how many bytes have been written to the pipe.
+// Written returns how many bytes have been written to the pipe.
 func (c *CountedPipe) Written() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

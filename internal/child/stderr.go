@@ -78,7 +78,7 @@ func (s *StderrLog) write(line []byte) {
 	}
 }
 
-// Fields are the fields of a program's message, bounded in number and size, in the order of their names.
+// Fields returns the fields of a program's message, bounded in number and size, in the order of their names.
 func Fields(given map[string]any) []any {
 	args := make([]any, 0, 2*min(len(given), maxLogFields)+2)
 	room := maxLogMessage
@@ -145,7 +145,7 @@ func (s *StderrLog) Message(level slog.Level, message string, args ...any) {
 	}
 }
 
-// Written is how many bytes there have been.
+// Written returns how many bytes there have been.
 func (s *StderrLog) Written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *StderrLog) Capture() int64 {
 	return s.total
 }
 
-// Captured is what has come since, after the end of what came before.
+// Captured returns what has come since, after the end of what came before.
 func (s *StderrLog) Captured() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *StderrLog) Captured() string {
 	return string(bytes.ToValidUTF8(append(before, s.stacks...), []byte("\uFFFD")))
 }
 
-// Text is the end of what was written.
+// Text returns the end of what was written.
 func (s *StderrLog) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is what is kept, as valid UTF-8.
+// Text returns what is kept, as valid UTF-8.
 func (t *Tail) Text() string {
 	b := t.buf[max(0, len(t.buf)-StderrKept):]
 	return string(bytes.ToValidUTF8(b, []byte("\uFFFD")))

@@ -55,7 +55,7 @@ func (p *pacer) adjust() {
 	runtime.SetFinalizer(&cycle{}, func(*cycle) { p.adjust() })
 }
 
-// percent is how much the heap may grow after a collection that left live bytes.
+// percent returns how much the heap may grow after a collection that left live bytes.
 func (p *pacer) percent(live uint64, now time.Time) int {
 	const least = 4 << 20 // the collector starts there when nothing is known to be alive
 	live = max(live, least)

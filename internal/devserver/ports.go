@@ -87,8 +87,8 @@ func cause(err error) error {
 	return err
 }
 
-// reachable is the address under which a process on this machine reaches the listener: that of the loopback interface
-// if it is bound to all of them.
+// reachable returns the address under which a process on this machine reaches the listener: that of the loopback
+// interface if it is bound to all of them.
 func reachable(l net.Listener) string {
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	ip := addr.Addr().Unmap()

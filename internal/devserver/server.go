@@ -331,7 +331,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// StateDir is where a server of stint keeps its files below a state directory.
+// StateDir returns where a server of stint keeps its files below a state directory.
 func StateDir(state string) string { return filepath.Join(state, "temporal") }
 
 func (o Options) withDefaults() Options {

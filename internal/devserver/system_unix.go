@@ -30,7 +30,7 @@ func tryLock(f *os.File, how int) (bool, error) {
 	}
 }
 
-// fileLimit is how long the files of this process may get, in bytes.
+// fileLimit returns how long the files of this process may get, in bytes.
 func fileLimit() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {

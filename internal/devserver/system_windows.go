@@ -22,7 +22,7 @@ func tryLock(f *os.File, how int) (bool, error) {
 	return err == nil, err
 }
 
-// fileLimit is how long the files of this process may get, in bytes: Windows has no limit.
+// fileLimit returns how long the files of this process may get, in bytes: Windows has no limit.
 func fileLimit() uint64 { return math.MaxUint64 }
 
 // syncDir does nothing: Windows has no way to sync a directory.

@@ -96,7 +96,7 @@ func (e *Endpoint) Close() {
 	})
 }
 
-// Routes are the endpoint's routes: the metrics, and the health, with the status 503 unless it is good.
+// Routes returns the endpoint's routes: the metrics, and the health, with the status 503 unless it is good.
 func Routes(metrics http.Handler, health func() (report any, good bool)) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

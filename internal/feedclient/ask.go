@@ -135,7 +135,7 @@ func (c *Client) seek(stale *leg, number int) {
 	})
 }
 
-// callersError is what callers get if there is no leg to send to.
+// callersError returns what callers get if there is no leg to send to.
 func callersError(err error) error {
 	if ended, ok := errors.AsType[*EndedError](err); ok {
 		return ended.Err

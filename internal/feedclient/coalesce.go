@@ -274,7 +274,8 @@ func (q *sendQueue) holdFor(answered int) {
 // returns notes a caller that may be one of those that were answered together.
 func (q *sendQueue) returns() { q.expected = max(0, q.expected-1) }
 
-// patience is how long an exchange that carries lists waits: until shortly before the first of their callers leaves.
+// patience returns how long an exchange that carries lists waits: until shortly before the first of their callers
+// leaves.
 func patience(lists []*List, now time.Time) time.Duration {
 	wait := time.Duration(wire.MaxExchangeWait)
 	for _, l := range lists {

@@ -165,7 +165,7 @@ func (c *Client) poll(now time.Time, later func(time.Time)) {
 	}
 }
 
-// patience is how long a poll waits: at most until the last of the callers leaves.
+// patience returns how long a poll waits: at most until the last of the callers leaves.
 func (l *leg) patience(now time.Time) time.Duration {
 	var wait time.Duration
 	for _, w := range l.waiters {

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// SourceName is what people know a feed's items by.
+// SourceName returns what people know a feed's items by.
 func SourceName(jobName string) string { return "feed " + jobName }
 
 // Items gives Process the items of one batch of a feed, which are in memory. One goroutine may use it.
@@ -48,7 +48,7 @@ func NewItems(jobName string, batch wire.Batch, items []json.RawMessage, shape w
 	return &Items{name: SourceName(jobName), batch: batch, items: items, shape: shape}, nil
 }
 
-// Shape is the form of the items.
+// Shape returns the form of the items.
 func (s *Items) Shape() *wire.Shape { return &s.shape }
 
 // Next gives the next items: see [inputs.Range.Next].
@@ -71,8 +71,8 @@ func (s *Items) Next(chunk *records.Chunk, items, size int) error {
 	return nil
 }
 
-// line is a value as a line of a file in the format; it is valid until the next call. If it is none, it returns the
-// value as it is, and an error that says why.
+// line returns a value as a line of a file in the format; it is valid until the next call. If it is none, it returns
+// the value as it is, and an error that says why.
 func (s *Items) line(value json.RawMessage) ([]byte, error) {
 	if records.JSONLines(&s.shape) {
 		s.buffer.Reset()
@@ -115,7 +115,7 @@ func (s *Items) Split() (done wire.Batch, rest *wire.Batch) {
 	return done, rest
 }
 
-// Bytes is how many the items that are done have.
+// Bytes returns how many the items that are done have.
 func (s *Items) Bytes() int64 { return s.bytes }
 
 // Origin returns the item, and the name of the feed.
@@ -153,7 +153,7 @@ func NewSink(run string, first int64, open func() (store.Dir, error)) *Sink {
 	return &Sink{open: open, run: run, first: first}
 }
 
-// At is the bytes of results so far.
+// At returns the bytes of results so far.
 func (s *Sink) At() int64 {
 	if s.part != nil {
 		return s.part.At()

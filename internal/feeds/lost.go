@@ -162,7 +162,7 @@ func (p *plan) recordLost(ctx context.Context) error {
 	return nil
 }
 
-// lostEntry is the outcome of the items of a gap.
+// lostEntry returns the outcome of the items of a gap.
 func (p *plan) lostEntry(g gap) (wire.FeedEntry, error) {
 	count := g.end - g.first
 	e := wire.FeedEntry{Entry: wire.Entry{Batch: wire.Batch{First: g.first, Count: count}.Sealed(), Failed: count, Session: g.session}, Inline: &wire.Inline{}}

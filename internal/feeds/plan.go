@@ -259,7 +259,7 @@ func (p *plan) page(ctx context.Context) error {
 	return nil
 }
 
-// batchItems is the most items of the next batch, the index-th of the page.
+// batchItems returns the most items of the next batch, the index-th of the page.
 func (p *plan) batchItems(index int, left int64) int64 {
 	items, _ := inputs.BatchSize(p.in.Spec, p.in.Sizing, index, left)
 	if p.in.Spec.BatchItems == 0 {
@@ -329,7 +329,7 @@ func readSpill(ctx context.Context, dir store.Dir, s *wire.Spill, each func(leng
 	return nil
 }
 
-// sourceOf is a spill as a source of batches, which are ranges of its bytes.
+// sourceOf returns a spill as a source of batches, which are ranges of its bytes.
 func sourceOf(s *wire.Spill, jobName string, shape wire.Shape) wire.Source {
 	return wire.Source{URL: SourceName(jobName), Size: s.Bytes, Shape: shape, Spool: s.Key, Own: true, Spilled: true, Session: s.Session}
 }

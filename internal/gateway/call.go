@@ -176,7 +176,7 @@ func (s *streaming) send(result jobs.Result[Value, Value], err error) error {
 	return s.out.write(encode(line))
 }
 
-// inPlace is an item's error as a line has it.
+// inPlace returns an item's error as a line has it.
 func inPlace(err error) *itemError {
 	e, _ := errors.AsType[*jobs.FeedError](err)
 	if e.Failure != nil {
@@ -215,7 +215,7 @@ type hand struct {
 	stopped bool
 }
 
-// items are those of a body, each of which is taken in hand.
+// items returns those of a body, each of which is taken in hand.
 func (h *hand) items(ctx context.Context, from <-chan chunk) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// descriptors is how many files this process may have open; 0: it is not known.
+// descriptors returns how many files this process may have open; 0: it is not known.
 func descriptors() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

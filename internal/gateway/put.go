@@ -143,7 +143,7 @@ func (p *putter) list(ctx context.Context, list []Value) error {
 	return nil
 }
 
-// fits is how many of the first items the feed takes at once: 1 or more.
+// fits returns how many of the first items the feed takes at once: 1 or more.
 func (p *putter) fits(list []Value) int {
 	size := int64(0)
 	for n, item := range list {

@@ -15,8 +15,8 @@ import (
 // end.
 const aliveEvery = 15 * time.Second
 
-// recorded is a line of results: one that the feed has recorded, as it stands, and the cursor from which reading goes
-// on after it.
+// recorded returns a line of results: one that the feed has recorded, as it stands, and the cursor from which reading
+// goes on after it.
 func recorded(r jobs.RecordedResult[Value]) []byte {
 	line := text.JSONField([]byte("{}"), "result", r.Out)
 	cursor, _ := text.JSON(r.Next.String()) // a string can be encoded

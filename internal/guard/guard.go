@@ -241,7 +241,7 @@ func (g *Guard) end(last string) {
 	g.mu.Lock()
 }
 
-// PID is the number of the guard's process; 0 if there is none.
+// PID returns the number of the guard's process; 0 if there is none.
 func (g *Guard) PID() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

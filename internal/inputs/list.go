@@ -134,7 +134,7 @@ func isNamed(arg string, input store.Input) bool {
 	return err == nil && name == input.Key && !strings.ContainsAny(arg, "*?[{")
 }
 
-// patternFor is an example of a pattern for what is found below an argument.
+// patternFor returns an example of a pattern for what is found below an argument.
 func patternFor(arg string) string {
 	if dir, _, err := store.SplitName(arg); err == nil && strings.ContainsAny(arg, "*?[{") {
 		arg = dir

@@ -276,7 +276,7 @@ func withBetween(done []wire.Batch, links ledger.List, steps int) []wire.Batch {
 	return all
 }
 
-// segment is the number of bytes from the cursor to the next skipped range, or -1: to the end.
+// segment returns the number of bytes from the cursor to the next skipped range, or -1: to the end.
 func (p *planner) segment() int64 {
 	if len(p.skip) > 0 && p.skip[0].Source == p.at.Source {
 		return p.skip[0].Offset - p.at.Offset

@@ -255,7 +255,7 @@ func (p *planner) notice() {
 	}
 }
 
-// nameOf is what an input is called in messages.
+// nameOf returns what an input is called in messages.
 func nameOf(url string) string {
 	if url == stdinName {
 		return "the standard input"

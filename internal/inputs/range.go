@@ -80,7 +80,7 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 	return n.plainRange(ctx, source, batch, body), nil
 }
 
-// plainRange is a batch of a source that is one input.
+// plainRange returns a batch of a source that is one input.
 func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire.Batch, body io.ReadCloser) *Range {
 	from := &wholeSection{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
 	read := io.Reader(body)
@@ -92,7 +92,7 @@ func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
 
-// bundleRange is a batch of a bundle.
+// bundleRange returns a batch of a bundle.
 func (n *Inputs) bundleRange(ctx context.Context, table *Table, batch wire.Batch) (*Range, error) {
 	source := &table.Sources[batch.Source]
 	members, err := n.membersOf(table, source)
@@ -122,7 +122,7 @@ func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items in
 	return n.plainRange(ctx, source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
 }
 
-// Shape is the form of the items of the last chunk. It stays lines, or something else.
+// Shape returns the form of the items of the last chunk. It stays lines, or something else.
 func (r *Range) Shape() *wire.Shape { return r.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at
@@ -173,7 +173,7 @@ func (r *Range) Next(chunk *records.Chunk, items, bytes int) error {
 	}
 }
 
-// end is what Next returns after the last section.
+// end returns what Next returns after the last section.
 func (r *Range) end(chunk *records.Chunk) error {
 	switch {
 	case len(chunk.Items) > 0:
@@ -214,7 +214,7 @@ func (r *Range) Split() (done wire.Batch, rest *wire.Batch) {
 	return r.batch.Upto(r.count, r.length), &after
 }
 
-// Bytes is how many the items that are done take, with line ends.
+// Bytes returns how many the items that are done take, with line ends.
 func (r *Range) Bytes() int64 {
 	done, _ := r.Split()
 	return done.Length

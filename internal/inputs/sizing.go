@@ -51,7 +51,7 @@ func SpreadOf(s wire.Sizing) int64 { return max(Spread, 2*slotsOf(s)) }
 // slots are those that are known, at least one.
 func slotsOf(s wire.Sizing) int64 { return int64(max(1, s.Slots)) }
 
-// filling is how many of the items that are left fill a slot with calls for some rounds, if other slots get
+// filling returns how many of the items that are left fill a slot with calls for some rounds, if other slots get
 // as many; 1 if a slot makes one call at a time.
 func filling(s wire.Sizing, rounds, left int64) int64 {
 	if s.Concurrency <= 1 {
@@ -78,7 +78,7 @@ func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items,
 	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
 }
 
-// firstSize is the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many
+// firstSize returns the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many
 // batches as there are slots.
 func firstSize(s wire.Sizing, index int, left int64) (items, bytes int64) {
 	first := int64(firstItems)
@@ -98,7 +98,7 @@ func firstSize(s wire.Sizing, index int, left int64) (items, bytes int64) {
 // automatic reports whether the size of batches is.
 func automatic(spec job.Spec) bool { return spec.BatchItems == 0 && spec.BatchBytes == 0 }
 
-// FirstFew is how many automatic batches show the handler's speed to begin with: at most [wire.PageBatches].
+// FirstFew returns how many automatic batches show the handler's speed to begin with: at most [wire.PageBatches].
 func FirstFew(s wire.Sizing) int {
 	each := fewPerSlot
 	if s.Concurrency > 1 {
@@ -107,8 +107,8 @@ func FirstFew(s wire.Sizing) int {
 	return clamp(each*s.Slots, firstFew, wire.PageBatches)
 }
 
-// FirstPage is the most batches of a job's first page: least, or more if the known slots take more. They are at most
-// [wire.PageBatches], fewer if the job has several stages (see [pipeline.Program]).
+// FirstPage returns the most batches of a job's first page: least, or more if the known slots take more. They are at
+// most [wire.PageBatches], fewer if the job has several stages (see [pipeline.Program]).
 func FirstPage(spec job.Spec, s wire.Sizing, least int) int {
 	most := pipeline.Compile(spec.Stages).Page(spec.BatchItems)
 	occupy := s.Slots
@@ -131,7 +131,7 @@ func ShowsSpeed(in wire.PlanInput, batches int, items, left int64) bool {
 	return automatic(in.Spec) && in.Sizing.Rate == 0 && batches == few && left > items*int64(in.Batches-few)
 }
 
-// perSlot is the items that a slot handles in d.
+// perSlot returns the items that a slot handles in d.
 func perSlot(rate int64, d time.Duration) int64 {
 	const maxRate = 1 << 40 // keeps the product within 64 bits
 	return min(rate, maxRate) * d.Milliseconds() / 1_000_000

@@ -24,7 +24,7 @@ import (
 // It is a variable for tests only, which set it before anything is spooled.
 var SpoolChunk int64 = 16 << 20
 
-// SpoolKey is the key of chunk n of the copy below prefix.
+// SpoolKey returns the key of chunk n of the copy below prefix.
 func SpoolKey(prefix string, n int64) string { return path.Join(prefix, fmt.Sprintf("%08d", n)) }
 func spoolEnd(prefix string) string          { return path.Join(prefix, "end") }
 

@@ -39,7 +39,7 @@ func (t *Table) narrow(perm fs.FileMode) {
 	}
 }
 
-// plainSource is a source of one input.
+// plainSource returns a source of one input.
 func plainSource(input store.Input, shape wire.Shape) wire.Source {
 	return wire.Source{URL: input.URL, Size: input.Size, ModTime: input.ModTime, ETag: input.ETag, Inode: input.Inode, Changed: input.Changed, Digest: input.Digest, Shape: shape}
 }
@@ -165,7 +165,7 @@ func (n *Inputs) Table(ctx context.Context, dir store.Dir, key string) (*Table, 
 	return t, nil
 }
 
-// totalBytes is the size of all inputs, or 0 if it cannot be known beforehand.
+// totalBytes returns the size of all inputs, or 0 if it cannot be known beforehand.
 func (t *Table) totalBytes() int64 {
 	var total int64
 	for i := range t.Sources {

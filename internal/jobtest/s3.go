@@ -10,7 +10,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// FakeS3 is a service like S3 that keeps a bucket in memory.
+// FakeS3 returns a service like S3 that keeps a bucket in memory.
 func FakeS3(bucket string) http.Handler {
 	backend := s3mem.New()
 	if err := backend.CreateBucket(bucket); err != nil {

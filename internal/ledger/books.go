@@ -58,7 +58,7 @@ func adjoining(a, b wire.Batch) bool { return a.Source == b.Source && (hasBytes(
 // hasBytes reports whether a batch is a range of bytes: an item takes at least one.
 func hasBytes(b wire.Batch) bool { return b.Offset > 0 || b.Length > 0 }
 
-// Unbalanced is the permanent error of books that do not balance.
+// Unbalanced returns the permanent error of books that do not balance.
 func Unbalanced(format string, args ...any) error {
 	return Permanent(job.ErrorBooks, fmt.Errorf("the books do not balance: "+format, args...))
 }

@@ -28,7 +28,7 @@ func SilentLine(at int64, failure job.Failure) wire.ErrorLine {
 	return wire.ErrorLine{At: at, Failure: failure, Again: wire.Again{Silent: true}}
 }
 
-// LostLine is the line of an item that is lost, with its input.
+// LostLine returns the line of an item that is lost, with its input.
 func LostLine(failure job.Failure) wire.ErrorLine {
 	return wire.ErrorLine{Failure: failure, Again: wire.Again{Never: true}}
 }
@@ -69,7 +69,7 @@ func runAgain(shape *wire.Shape, item *records.Item, input json.RawMessage) wire
 	return wire.Again{}
 }
 
-// failureInput is an item's input as an error record keeps it.
+// failureInput returns an item's input as an error record keeps it.
 func failureInput(shape *wire.Shape, item *records.Item) json.RawMessage {
 	if item.Raw == nil { // too long to keep
 		return json.RawMessage("null")

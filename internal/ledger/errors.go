@@ -28,7 +28,7 @@ func (e *Judged) Error() string { return e.cause.Error() }
 // Unwrap returns what was judged.
 func (e *Judged) Unwrap() error { return e.cause }
 
-// Type is the error's kind, one of job.Error….
+// Type returns the error's kind, one of job.Error….
 func (e *Judged) Type() string { return e.kind }
 
 // NonRetryable reports whether trying again would bring the same.
@@ -77,7 +77,7 @@ func Raised(err error) error {
 	return err
 }
 
-// FormatSum is a CRC-32C as reports and lists of parts show it.
+// FormatSum returns a CRC-32C as reports and lists of parts show it.
 func FormatSum(sum uint32) string { return fmt.Sprintf("crc32c:%08x", sum) }
 
 // Checksum reads an object, copies it to also, and returns its CRC-32C and its length in bytes.

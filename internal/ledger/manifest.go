@@ -21,7 +21,7 @@ import (
 // names sort by ordinal.
 func ResultsKey(run string, e wire.Entry) string { return partKey(run, e, "out") }
 
-// ErrorsKey is the key of the errors of an entry, whose part lies below the run.
+// ErrorsKey returns the key of the errors of an entry, whose part lies below the run.
 func ErrorsKey(run string, e wire.Entry) string { return partKey(run, e, "err") }
 
 // Piece is the object of the results, which must not be empty.

@@ -32,29 +32,29 @@ func OpenStore(ctx context.Context, r wire.Ref, access Access) (store.Dir, error
 // CurrentKey is the object that names the run which may publish: the newest one that has claimed the store.
 const CurrentKey = "CURRENT"
 
-// NewSourcesKey is a new key for a source table of the run.
+// NewSourcesKey returns a new key for a source table of the run.
 func NewSourcesKey(r wire.Ref) string { return path.Join(r.Run, "sources-"+NewToken()+".json") }
 
-// SpoolKey is the key prefix of the copy of a source, for the table at the key that [Ref.NewSourcesKey]
+// SpoolKey returns the key prefix of the copy of a source, for the table at the key that [Ref.NewSourcesKey]
 // has returned. A copy belongs to its table: another attempt may have found another listing.
 func SpoolKey(sources string, index int) string { return SpoolsPrefix(sources) + strconv.Itoa(index) }
 
-// SpoolsPrefix is what the keys of all copies for a table begin with.
+// SpoolsPrefix returns what the keys of all copies for a table begin with.
 func SpoolsPrefix(sources string) string {
 	token := strings.TrimSuffix(strings.TrimPrefix(path.Base(sources), "sources-"), ".json")
 	return path.Join(path.Dir(sources), "spool-"+token) + "/"
 }
 
-// NewStdinKey is a new key prefix for the copy of the standard input of one process.
+// NewStdinKey returns a new key prefix for the copy of the standard input of one process.
 func NewStdinKey(r wire.Ref) string { return path.Join(r.Run, "stdin-"+NewToken()) }
 
-// NewSpillKey is a new key prefix for items of a feed that have no outcome.
+// NewSpillKey returns a new key prefix for items of a feed that have no outcome.
 func NewSpillKey(r wire.Ref) string { return path.Join(r.Run, "spill-"+NewToken()) }
 
-// newManifestKey is a new key for a manifest of the run.
+// newManifestKey returns a new key for a manifest of the run.
 func newManifestKey(r wire.Ref) string { return ManifestsPrefix(r.Run) + NewToken() + ".jsonl" }
 
-// ManifestsPrefix is what the keys of a run's manifests begin with.
+// ManifestsPrefix returns what the keys of a run's manifests begin with.
 func ManifestsPrefix(run string) string { return run + "/manifests/" }
 
 // Claim makes the run the one that may publish in its store, unless a newer one has claimed it: the
@@ -72,7 +72,7 @@ func Claim(ctx context.Context, r wire.Ref, dir store.Dir) error {
 	return nil
 }
 
-// current is what CURRENT holds while it names the run.
+// current returns what CURRENT holds while it names the run.
 func current(r wire.Ref) string { return fmt.Sprintf("%s born %d", r.Run, r.Born) }
 
 // compare returns whether the run is older than the one that CURRENT names, which holds held (-1), newer (1), or the

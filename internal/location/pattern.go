@@ -35,7 +35,7 @@ func IsPattern(location string) bool {
 	return at >= 0 && strings.Index(rest, Placeholder) == at && !strings.ContainsFunc(rest[at:], isSeparatorRune)
 }
 
-// PatternName is the last element of a pattern.
+// PatternName returns the last element of a pattern.
 func PatternName(pattern string) string {
 	rest, _ := SplitQuery(pattern)
 	return rest[strings.LastIndexFunc(rest, isSeparatorRune)+1:]

@@ -130,7 +130,7 @@ func LastHint(a *workflow.PendingActivityInfo, c converter.DataConverter) (hint 
 	return hint, beat
 }
 
-// workerPID is the process of a worker, read from its name: "host-pid". 0 if the name has none.
+// workerPID returns the process of a worker, read from its name: "host-pid". 0 if the name has none.
 func workerPID(name string) int {
 	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil || pid < 0 {

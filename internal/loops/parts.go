@@ -38,7 +38,7 @@ type parts struct {
 	sweep   sweep  // of the manifests of the execution before
 }
 
-// At is the bytes of results of the part that is open.
+// At returns the bytes of results of the part that is open.
 func (p *parts) At() int64 {
 	if p.part == nil {
 		return 0
@@ -71,12 +71,12 @@ func (p *parts) open() *outputs.Part {
 	return p.part
 }
 
-// span is the ticks that entry counts beyond those in parts.
+// span returns the ticks that entry counts beyond those in parts.
 func (p *parts) span(entry wire.Entry) wire.Batch {
 	return wire.Batch{Source: p.slot.clock.Slot, First: p.first + p.written.Count, Count: max(0, entry.Count-p.written.Count)}.Sealed()
 }
 
-// next is when the part that is open should end, if there is anything to write.
+// next returns when the part that is open should end, if there is anything to write.
 func (p *parts) next() (at time.Time, ok bool) {
 	if !p.slot.clock.Keep || p.slot.o.Entry().Count == p.written.Count {
 		return time.Time{}, false
@@ -140,7 +140,7 @@ func (p *parts) Close() {
 	}
 }
 
-// State is what an execution that is lost from now on has done. Any goroutine may call it.
+// State returns what an execution that is lost from now on has done. Any goroutine may call it.
 func (s *Slot) State() job.LoopSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Slot) State() job.LoopSlot {
 	return state
 }
 
-// Final is what the execution has done, once the sink has committed it.
+// Final returns what the execution has done, once the sink has committed it.
 func (s *Slot) Final() job.LoopSlot {
 	s.settled(s.o.Entry())
 	s.mu.Lock()
@@ -160,7 +160,8 @@ func (s *Slot) Final() job.LoopSlot {
 	return certain(s.recorded)
 }
 
-// Broken is what an execution has done that has failed, and does not begin another tick. Any goroutine may call it.
+// Broken returns what an execution has done that has failed, and does not begin another tick. Any goroutine may call
+// it.
 func (s *Slot) Broken() job.LoopSlot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +200,8 @@ func (s *Slot) begun(ticks int64, next time.Time, pace int64) {
 	s.handed, s.next, s.rate, s.repeated = ticks, next, pace, s.now.Stats.Repeated
 }
 
-// doubt is the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave a
-// period later, and reach the server a period after that; the third is for a machine that is busy.
+// doubt returns the ordinal up to which ticks may have begun before another heartbeat says more. The next one may leave
+// a period later, and reach the server a period after that; the third is for a machine that is busy.
 func (s *Slot) doubt(now time.Time) int64 {
 	ahead := doubted*s.rate + 1 // as fast as they have begun
 	if every := s.clock.Every; every > 0 {
@@ -273,7 +274,7 @@ func (s *sweep) end() {
 
 const manifestEnd = ".jsonl"
 
-// manifestKey is the key of manifest n, from 1, of an execution.
+// manifestKey returns the key of manifest n, from 1, of an execution.
 func manifestKey(prefix, series string, n int) string {
 	return fmt.Sprintf("%s%s-%06d%s", prefix, series, n, manifestEnd)
 }

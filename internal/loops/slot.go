@@ -100,7 +100,7 @@ func (s *Slot) pause() error {
 	return nil
 }
 
-// Name is what people know the slot by.
+// Name returns what people know the slot by.
 func (s *Slot) Name() string { return fmt.Sprintf("loop %s, slot %d", s.o.Ref.Job, s.clock.Slot) }
 
 // Next waits until the next tick is due and gives that one alone: a slot never runs two at a time. It returns io.EOF if
@@ -183,7 +183,7 @@ type ticks struct {
 	pace pace
 }
 
-// Shape is the form of a tick.
+// Shape returns the form of a tick.
 func (t *ticks) Shape() *wire.Shape { return &t.shape }
 
 // pace counts how many ticks begin within a period of heartbeats.
@@ -272,7 +272,7 @@ func (t *ticks) setBase() {
 	t.anchor = now.Add(s.now.Base.Sub(now.Round(0)))
 }
 
-// due is when the next tick is.
+// due returns when the next tick is.
 func (t *ticks) due() time.Time {
 	return t.anchor.Add(time.Duration(t.began+t.slot.now.Skipped) * t.slot.clock.Every)
 }

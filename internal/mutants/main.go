@@ -187,7 +187,7 @@ func (m *mutant) test(ctx context.Context, root, overlay string) (passed bool, o
 	return err == nil, output, nil
 }
 
-// tail is the end of an output, for messages.
+// tail returns the end of an output, for messages.
 func tail(output string) string {
 	const most = 2000
 	return strings.TrimSpace(output[max(0, len(output)-most):])

@@ -243,7 +243,7 @@ func (e *early) begin(access ledger.Access, ref wire.Ref, output string) error {
 	return err
 }
 
-// Scratch is the directory of a run's unfinished output: it is removed along with the run's parts.
+// Scratch returns the directory of a run's unfinished output: it is removed along with the run's parts.
 func Scratch(dir store.Dir, ref wire.Ref) string {
 	root, local := dir.Local()
 	if !local {

@@ -28,7 +28,7 @@ func NewPart(dir store.Dir, run string, e wire.Entry, joiner Joiner) *Part {
 	return p
 }
 
-// At is the bytes of results so far.
+// At returns the bytes of results so far.
 func (p *Part) At() int64 { return p.results.Bytes }
 
 // Results writes results, and keeps lines for the Joiner if that has room for the whole part.

@@ -173,14 +173,14 @@ func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context
 	return p.form().publish(p, ctx, publishSides, begin)
 }
 
-// runs are those that may have published the output: this one, and those that it continues, because a
+// runs returns those that may have published the output: this one, and those that it continues, because a
 // stop may have come after one had published and before it could report that.
 func (p *Publication) runs(ctx context.Context) ([]string, error) {
 	runs, err := p.recorded(ctx)
 	return append([]string{p.Ref.Run}, slices.DeleteFunc(runs, func(run string) bool { return run == p.Ref.Run })...), err
 }
 
-// recorded are the runs that have written the manifests.
+// recorded returns the runs that have written the manifests.
 func (p *Publication) recorded(ctx context.Context) (runs []string, err error) {
 	err = p.Links.Each(ctx, func(l ledger.Link) error {
 		if !slices.Contains(runs, l.Run) {

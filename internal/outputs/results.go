@@ -77,7 +77,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 	return max(next, want.From), err
 }
 
-// committed are the heads of all manifests of a job.
+// committed returns the heads of all manifests of a job.
 func committed(report job.Report) []string {
 	return slices.Concat(report.Manifests, report.LegManifests)
 }
@@ -293,7 +293,7 @@ func Follows(report job.Report) bool {
 	return !report.State.Final() && report.Feed == nil && report.Loop == nil && report.Redrive == nil
 }
 
-// Next is the ordinal of the first item whose result has not been copied.
+// Next returns the ordinal of the first item whose result has not been copied.
 func (f *Follower) Next() int64 { return f.next }
 
 // Copy copies to w, of a job that it [Follows], what has been committed by the time of the report and was not copied

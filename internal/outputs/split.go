@@ -134,7 +134,7 @@ func (s *splitter) spill(ctx context.Context) error {
 	return ledger.StoreError(job.ErrorOutput, w.Commit())
 }
 
-// count is how many files there are.
+// count returns how many files there are.
 func (s *splitter) count() int {
 	if s == nil {
 		return 0

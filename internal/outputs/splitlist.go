@@ -137,7 +137,7 @@ func (s *splitter) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// names are those of the files.
+// names returns those of the files.
 func (s *splitter) names() []string {
 	var names []string
 	for _, f := range s.files {
@@ -146,7 +146,7 @@ func (s *splitter) names() []string {
 	return names
 }
 
-// list is the content of the list of these files.
+// list returns the content of the list of these files.
 func (s *splitter) list(names []string) []byte {
 	slices.Sort(names)
 	data, err := json.Marshal(splitList{s.p.Spec.Output, slices.Compact(names)})

@@ -182,7 +182,7 @@ func (s *Permits) ReleaseSlot(info sdkworker.SlotReleaseInfo) {
 	s.look()
 }
 
-// MaxSlots is the most batches that the worker has at a time.
+// MaxSlots returns the most batches that the worker has at a time.
 func (s *Permits) MaxSlots() int { return 2*s.most + gathered }
 
 // tuner is the SDK's own, but for the slots of batches.

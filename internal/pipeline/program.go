@@ -68,7 +68,7 @@ func Compile(all []job.Stage) Program {
 // pieces is how many batches at most one is split into, over all steps: it has so many cuts.
 const pieces = wire.MaxCuts + 1
 
-// Page is the most batches of a page of a job with these steps, at least 1, if its batches have at most so many
+// Page returns the most batches of a page of a job with these steps, at least 1, if its batches have at most so many
 // items; 0: any number. One leg takes each of them through all steps, in pieces from the first step on that splits
 // it. So a leg has no more executions, and carries no more, than one of a job with a single handler.
 func (p Program) Page(batchItems int64) int {
@@ -88,7 +88,7 @@ func (p Program) Page(batchItems int64) int {
 	return int(max(1, wire.PageBatches/max(1, executions)))
 }
 
-// Next is the index of the first step from one on that the items of a parcel have to go through.
+// Next returns the index of the first step from one on that the items of a parcel have to go through.
 func (p Program) Next(from int, routed []uint32) int {
 	for from < len(p)-1 && p[from].passedBy(routed) {
 		from++
@@ -136,8 +136,8 @@ func ownCuts(b wire.Batch) wire.Batch {
 	return b.With(&parcel)
 }
 
-// lastCut is the last cut of a batch that leaves at most so many items before it, or else the first one; zero: there is
-// none.
+// lastCut returns the last cut of a batch that leaves at most so many items before it, or else the first one; zero:
+// there is none.
 func lastCut(b wire.Batch, most int64) (found wire.Cut) {
 	for _, cut := range b.From.Cuts {
 		if cut.Item > b.First && (found.Item == 0 || cut.Item <= b.First+most) {
@@ -147,8 +147,8 @@ func lastCut(b wire.Batch, most int64) (found wire.Cut) {
 	return found
 }
 
-// Advance is what a batch becomes whose step has written a part, in the run given, and has found out the routed cases
-// and the cuts: batches of later steps. rest is what the step has not done of the batch; nil: it has done all.
+// Advance returns what a batch becomes whose step has written a part, in the run given, and has found out the routed
+// cases and the cuts: batches of later steps. rest is what the step has not done of the batch; nil: it has done all.
 func (p Program) Advance(b wire.Batch, rest *wire.Batch, run string, written wire.Part, routed uint32, cuts []wire.Cut) []wire.Batch {
 	step, before := 0, b.From
 	if before != nil {
@@ -160,8 +160,8 @@ func (p Program) Advance(b wire.Batch, rest *wire.Batch, run string, written wir
 	return p.Split(b.With(p.Parcel(step, before, run, written, routed, cuts)))
 }
 
-// Parcel is what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out the
-// routed cases and the cuts.
+// Parcel returns what a batch's parcel is, nil at first, once a step of the run has written a part, and has found out
+// the routed cases and the cuts.
 func (p Program) Parcel(step int, before *wire.Parcel, run string, written wire.Part, routed uint32, cuts []wire.Cut) *wire.Parcel {
 	s := &p[step]
 	after := &wire.Parcel{Run: run, Cuts: cuts}
@@ -203,7 +203,7 @@ type level struct {
 	within []crossing
 }
 
-// inside is a level within an ensemble or a case.
+// inside returns a level within an ensemble or a case.
 func (p level) inside(cases ...crossing) level {
 	return level{inner: true, within: slices.Concat(p.within, cases)}
 }
@@ -239,7 +239,7 @@ func (c *compiler) gather(in *view, name, pool string, at level) *view {
 	return c.add(s, at)
 }
 
-// innermost is the number of the switch that a place lies in, 0: none.
+// innermost returns the number of the switch that a place lies in, 0: none.
 func (c *compiler) innermost(at level) int {
 	if len(at.within) == 0 {
 		return 0

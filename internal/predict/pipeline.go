@@ -118,7 +118,7 @@ func (p *Pipeline) stage(s *StagePrediction) {
 	s.Seconds = s.model.estimate(seed, func(speed speedOf) float64 { return p.alone(s, speed) })
 }
 
-// alone is how long a stage takes for the whole job with this speed, if it never waits for another one.
+// alone returns how long a stage takes for the whole job with this speed, if it never waits for another one.
 func (p *Pipeline) alone(s *StagePrediction, speed speedOf) float64 {
 	if p.Batches == 0 {
 		return 0
@@ -126,7 +126,7 @@ func (p *Pipeline) alone(s *StagePrediction, speed speedOf) float64 {
 	return p.rounds(s.pool.Setup.parallel(0)) * (speed.each()*float64(s.Items)/float64(p.Batches) + batchSeconds)
 }
 
-// seconds is how long the job takes if its slowest stage has this speed.
+// seconds returns how long the job takes if its slowest stage has this speed.
 func (p *Pipeline) seconds(spec job.Spec, slowest *StagePrediction, speed speedOf) float64 {
 	if p.Items == 0 {
 		return startSeconds

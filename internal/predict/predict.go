@@ -100,7 +100,7 @@ func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup
 	return p
 }
 
-// parallel is how many calls run at once with a window; 0: an automatic one, which takes what there is.
+// parallel returns how many calls run at once with a window; 0: an automatic one, which takes what there is.
 func (s Setup) parallel(window int) int {
 	all := s.Slots * s.Workers
 	if window > 0 {
@@ -109,7 +109,7 @@ func (s Setup) parallel(window int) int {
 	return max(1, all)
 }
 
-// sizing is what a job knows if a call takes so many seconds for each item.
+// sizing returns what a job knows if a call takes so many seconds for each item.
 func (s Setup) sizing(each float64) wire.Sizing {
 	calls := max(1, s.Concurrency)
 	return wire.Sizing{
@@ -118,7 +118,7 @@ func (s Setup) sizing(each float64) wire.Sizing {
 	}
 }
 
-// seconds is how long the job takes with this speed, and no more items a second than rate, if it is set.
+// seconds returns how long the job takes with this speed, and no more items a second than rate, if it is set.
 func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
 	if p.Items == 0 {
 		return startSeconds
@@ -155,7 +155,7 @@ func (p *Prediction) addRests(s speedOf, spec job.Spec) {
 	p.Actions += p.Batches * (executions - 1 + beats)
 }
 
-// memory is the memory of a worker: its base, the parts that wait to be joined, and the calls in hand.
+// memory returns the memory of a worker: its base, the parts that wait to be joined, and the calls in hand.
 func (p *Prediction) memory(setup Setup) int64 {
 	n := max(1, int64(p.Sample.Items))
 	call := p.CallItems * (p.Sample.Bytes + p.Sample.ResultBytes) / n
@@ -240,7 +240,7 @@ type speedOf struct {
 	failed      float64 // of calls that fail, for each item
 }
 
-// each is the time that an item takes in total.
+// each returns the time that an item takes in total.
 func (s speedOf) each() float64 { return s.item + s.start/math.Max(1, s.items) + s.failed }
 
 // fit finds the start and the item that fit the times of calls best: start + items · item, by least

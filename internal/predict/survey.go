@@ -111,7 +111,7 @@ func (s *Survey) close(batches int) {
 	s.Events, s.Actions = s.cost()
 }
 
-// rounds is how many batches each of so many slots runs, one after the other.
+// rounds returns how many batches each of so many slots runs, one after the other.
 func (s *Survey) rounds(parallel int) float64 {
 	n := float64(s.Batches) / float64(parallel)
 	if s.Batches < 4*int64(parallel) {
@@ -120,10 +120,10 @@ func (s *Survey) rounds(parallel int) float64 {
 	return n
 }
 
-// executions is how many the batches have.
+// executions returns how many the batches have.
 func (s *Survey) executions() int64 { return s.Batches * int64(max(1, s.Steps)) }
 
-// cost is what the batches and legs come to in events of history and actions.
+// cost returns what the batches and legs come to in events of history and actions.
 func (s *Survey) cost() (events, actions int64) {
 	inJob := min(s.Legs, 1) // the first leg is run by the job itself
 	executions := s.executions()

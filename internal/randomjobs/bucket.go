@@ -83,7 +83,7 @@ func (b *bucket) answers(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// at is the location of a key, as commands take it.
+// at returns the location of a key, as commands take it.
 func (b *bucket) at(key string) string {
 	const options = "&region=us-east-1&use_path_style=true&anonymous=true"
 	return "s3://" + bucketName + "/" + key + "?endpoint=" + b.server.URL + options

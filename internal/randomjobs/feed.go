@@ -53,7 +53,7 @@ type client struct {
 	items []item
 }
 
-// line is the client's command.
+// line returns the client's command.
 func (c *client) line() []string {
 	if c.calls {
 		return []string{"feed", "call", name, "-f", "-", "--json", "--timeout", "1m"}
@@ -64,7 +64,7 @@ func (c *client) line() []string {
 // closeLine is the command that closes a feed.
 var closeLine = []string{"feed", "close", name, "--wait"}
 
-// clients are those of a job, one after the other.
+// clients returns those of a job, one after the other.
 func (j job) clients(items []item) []client {
 	r := rand.New(rand.NewPCG(j.seed, 4))
 	most := 1 + len(items)/(2+r.IntN(8))
@@ -131,7 +131,7 @@ func (l *lab) performFeed(ctx context.Context, j job, b *bench, items []item) er
 	return f.compare(items)
 }
 
-// freePort is an address at which nobody listens.
+// freePort returns an address at which nobody listens.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,7 +140,7 @@ func freePort() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// startLine is the command that starts the feed.
+// startLine returns the command that starts the feed.
 func (f *feedRun) startLine() []string {
 	line := []string{"start", "--feed", "--name", name, "--expiry", "5s", "--backoff", "1ms", "--attempts", "5"}
 	if f.j.stages > 0 {
@@ -174,7 +174,7 @@ func (f *feedRun) startServer() error {
 	return server.Start()
 }
 
-// workerLine is the command of a pool's worker.
+// workerLine returns the command of a pool's worker.
 func (f *feedRun) workerLine(pool int) []string {
 	line := []string{"worker", "--allow", "/", "--slots", "2", "--pool", fmt.Sprint("p", pool)}
 	if f.b.store != nil {
@@ -390,7 +390,7 @@ func (f *feedRun) compare(items []item) error {
 	return nil
 }
 
-// numberOf is the number of the item of a result in the form of [job.result].
+// numberOf returns the number of the item of a result in the form of [job.result].
 func numberOf(result string) int {
 	word, _, _ := strings.Cut(result, " ")
 	n, _ := strconv.Atoi(word) // or it differs from what is wanted

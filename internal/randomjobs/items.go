@@ -66,10 +66,10 @@ func (j job) makeItems() []item {
 	return all
 }
 
-// group is the value by which results are split.
+// group returns the value by which results are split.
 func (i item) group() string { return "g" + strconv.Itoa(i.n%3) }
 
-// text is the item as a line of text.
+// text returns the item as a line of text.
 func (i item) text() string { return fmt.Sprintf("%06d %s %s", i.n, i.kind, i.value) }
 
 // encode writes items in the job's format.
@@ -158,7 +158,7 @@ func filter(marks string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// answerLine is the filter's answer to a line.
+// answerLine returns the filter's answer to a line.
 func answerLine(line string) (answer string, fails bool) {
 	if !strings.HasPrefix(line, "{") {
 		return line + "+", strings.Contains(line, " fail ")
@@ -211,7 +211,7 @@ def outcome(item):
 stint.serve(lambda items: [outcome(item) for item in items])
 `
 
-// handler are the flags that give a job's handler.
+// handler returns the flags that give a job's handler.
 func (j job) handler(l *lab, b *bench) []string {
 	if j.serve {
 		return []string{"--serve", strings.Join([]string{l.python, b.program, b.helper, b.marks}, " ")}
@@ -225,7 +225,7 @@ type outcome struct {
 	failed  []int
 }
 
-// model is what a job has to leave. healed: its failed items have been redriven.
+// model returns what a job has to leave. healed: its failed items have been redriven.
 func (j job) model(items []item, healed bool) outcome {
 	want := outcome{results: map[string][]string{}}
 	for _, i := range items {
@@ -248,7 +248,7 @@ func (j job) model(items []item, healed bool) outcome {
 	return want
 }
 
-// result is an item's result, in a form in which results are compared.
+// result returns an item's result, in a form in which results are compared.
 func (j job) result(i item) string {
 	value := i.value + strings.Repeat("+", max(1, j.stages))
 	if j.format == "text" {
@@ -266,7 +266,7 @@ func fields(object map[string]any) string {
 	return strings.Join(all, " ")
 }
 
-// comparable is a line of results in the form of [job.result].
+// comparable returns a line of results in the form of [job.result].
 func (j job) comparable(line string) string {
 	var value any
 	dec := json.NewDecoder(strings.NewReader(line))

@@ -185,7 +185,7 @@ func (j job) sensible() job {
 // name is how commands call the job.
 const name = "random"
 
-// command is the command line of the job's run, without the program.
+// command returns the command line of the job's run, without the program.
 func (j job) command(l *lab, b *bench) []string {
 	line := []string{"run", "-q", "--name", name, "--state", b.state, "--ui-port", "0", "--expiry", "5s", "--backoff", "1ms", "--attempts", "2"}
 	if j.flaky > 0 {

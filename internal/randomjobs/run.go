@@ -38,7 +38,7 @@ type bench struct {
 	store                  *bucket // nil: there is none. outputs is then a copy of what it has
 }
 
-// location is where commands put an output, and the errors of it.
+// location returns where commands put an output, and the errors of it.
 func (b *bench) location(output string) string {
 	if b.store == nil || !strings.HasPrefix(output, b.outputs+"/") {
 		return output
@@ -99,7 +99,7 @@ func (b *bench) clear() error {
 	return err
 }
 
-// helper is the directory of the Python helper.
+// helper returns the directory of the Python helper.
 func helper(l *lab) (string, error) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "-m", "github.com/stint-run/stint").Output()
 	return filepath.Join(strings.TrimSpace(string(out)), "python"), err
@@ -280,7 +280,7 @@ func (l *lab) fillDisk(ctx context.Context) {
 	_ = os.Remove(path)
 }
 
-// tail is the end of a text.
+// tail returns the end of a text.
 func tail(text string) string { return text[max(0, len(text)-2000):] }
 
 // compare compares what a job has left with what it had to.
@@ -406,7 +406,7 @@ func readTable(path string) ([]string, error) {
 	return all, errors.Join(err, failed)
 }
 
-// shown is the command of the job's run; of a feed those that run one without its faults.
+// shown returns the command of the job's run; of a feed those that run one without its faults.
 func (j job) shown(l *lab, b *bench) string {
 	if !j.feed {
 		return shown(l.stint, j.command(l, b))
@@ -424,7 +424,7 @@ func (j job) shown(l *lab, b *bench) string {
 	return strings.Join(append(lines, shown(l.stint, closeLine)), "\n")
 }
 
-// shown is a command as it can be pasted.
+// shown returns a command as it can be pasted.
 func shown(program string, line []string) string {
 	words := []string{program}
 	for _, word := range line {

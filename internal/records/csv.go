@@ -32,7 +32,7 @@ const unquoted = "none"
 // quoting reports whether fields of CSV may be quoted.
 func quoting(s *wire.Shape) bool { return s.Quote != unquoted }
 
-// delimiterOf is what separates the fields of CSV.
+// delimiterOf returns what separates the fields of CSV.
 func delimiterOf(s *wire.Shape) byte { return cmp.Or(s.Delimiter, ",")[0] }
 
 // scanRecords makes a scanner find records.
@@ -107,7 +107,7 @@ func columnsOf(scan *scanner) ([]string, error) {
 	return columns, nil
 }
 
-// hintOfRecords is a sentence about a source that begins with head, and may be no CSV, or have another delimiter;
+// hintOfRecords returns a sentence about a source that begins with head, and may be no CSV, or have another delimiter;
 // otherwise empty.
 func hintOfRecords(s *wire.Shape, head []byte) string {
 	solid := bytes.TrimLeft(head, " \t\r\n")

@@ -51,7 +51,7 @@ func cutField(rec []byte, delimiter byte, quoting bool) (f field, rest []byte, m
 	}
 }
 
-// String is the field's content.
+// String returns the field's content.
 func (f field) String() string {
 	if f.doubled {
 		return string(bytes.ReplaceAll(f.text, []byte(`""`), []byte(`"`)))

@@ -73,7 +73,7 @@ func ParseFormat(s string) (wire.Shape, error) {
 	return shapeOf(f), nil
 }
 
-// shapeOf is the shape that a name shows.
+// shapeOf returns the shape that a name shows.
 func shapeOf(f formats.Format) wire.Shape {
 	return wire.Shape{Format: wire.Format(cmp.Or(f.Of, f.Name)), Delimiter: f.Delimiter, Quote: f.Quote}
 }

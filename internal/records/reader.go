@@ -16,7 +16,7 @@ type InvalidError struct {
 	Reason string
 }
 
-// Error is the whole sentence.
+// Error returns the whole sentence.
 func (e *InvalidError) Error() string { return "the item " + e.Reason }
 
 // invalid makes an *InvalidError of a reason.

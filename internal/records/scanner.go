@@ -205,10 +205,10 @@ func newWindow(r io.Reader, size, hold int) window {
 // windowOn makes a window of bytes that are all in memory, which it does not change.
 func windowOn(data []byte) window { return window{buf: data, end: len(data), err: io.EOF} }
 
-// offset is the offset in the stream of the first byte not yet taken.
+// offset returns the offset in the stream of the first byte not yet taken.
 func (w *window) offset() int64 { return w.base + int64(w.pos) }
 
-// unread is the number of bytes read but not yet taken.
+// unread returns the number of bytes read but not yet taken.
 func (w *window) unread() int { return w.end - w.pos }
 
 // take passes over a line (or record) of n bytes and the '\n' behind it, if there is one.

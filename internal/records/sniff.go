@@ -13,7 +13,7 @@ type ContentError struct {
 	Reason string // what they are, and what to do about it
 }
 
-// Error is the whole sentence.
+// Error returns the whole sentence.
 func (e *ContentError) Error() string { return "it " + e.Reason }
 
 // sniffed is how many bytes of a source are looked at for what they are, if they come at once.
@@ -99,8 +99,8 @@ func onlyReturns(head []byte) bool {
 
 const unreturn = `convert it if its lines end with a carriage return alone: tr '\r' '\n' <FILE`
 
-// hintOfReturns is a sentence about a source of lines that begins with head, if none of them seems to end; otherwise
-// empty.
+// hintOfReturns returns a sentence about a source of lines that begins with head, if none of them seems to end;
+// otherwise empty.
 func hintOfReturns(_ *wire.Shape, head []byte) string {
 	if onlyReturns(head) {
 		return "has carriage returns and no line feed: " + unreturn

@@ -21,7 +21,8 @@ var textFormat = format{
 	},
 }
 
-// documents is a sentence about a text that begins as JSON documents do whose values are no lines; empty: it does not.
+// documents returns a sentence about a text that begins as JSON documents do whose values are no lines; empty: it does
+// not.
 func documents(text []byte) string {
 	const choose = ", and each of its lines is an item: choose --format json if its values are meant"
 	line, more, several := bytes.Cut(text, []byte("\n"))

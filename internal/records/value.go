@@ -179,7 +179,7 @@ func (v *value) string(b []byte) (n int) {
 	return n
 }
 
-// plainLength is how many bytes b, which are at least one, has before the next that means something.
+// plainLength returns how many bytes b, which are at least one, has before the next that means something.
 func plainLength(b []byte) (n int) {
 	for n = 1; n < len(b); n++ {
 		switch b[n] {

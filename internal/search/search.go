@@ -31,7 +31,7 @@ func (s Attributes) Updates() []temporal.SearchAttributeUpdate {
 	}
 }
 
-// Types are the types of the attributes, by name.
+// Types returns the types of the attributes, by name.
 func Types() map[string]enums.IndexedValueType {
 	return map[string]enums.IndexedValueType{
 		wire.SearchPool: enums.INDEXED_VALUE_TYPE_KEYWORD, wire.SearchState: enums.INDEXED_VALUE_TYPE_KEYWORD,

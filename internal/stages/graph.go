@@ -15,7 +15,7 @@ import (
 // maxPartial is how many bytes of results an error record keeps of an ensemble.
 const maxPartial = 256 << 10
 
-// zip is the list of what an ensemble's members have made of the current item.
+// zip returns the list of what an ensemble's members have made of the current item.
 func (v *viewReader) zip(view *wire.View) records.Outcome {
 	members := make([]records.Outcome, len(view.Zip))
 	finished, failures, first := 0, 0, -1

@@ -41,7 +41,7 @@ func NewPart(run string, e wire.Entry, inline int, open func() (store.Dir, error
 	return p
 }
 
-// At is the bytes of results so far, without empty lines.
+// At returns the bytes of results so far, without empty lines.
 func (p *Part) At() int64 { return p.at }
 
 // Results writes results, with empty lines between them. It keeps nothing of lines.

@@ -66,7 +66,7 @@ func Open(ctx context.Context, batch wire.Batch, o Options) (*Source, error) {
 	}, nil
 }
 
-// Shape is the form of the items' lines.
+// Shape returns the form of the items' lines.
 func (s *Source) Shape() *wire.Shape { return &s.shape }
 
 // Next reads the next items into chunk: at most items of them, and as many as fit into bytes, but at least one. After
@@ -93,7 +93,8 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 	return nil
 }
 
-// Routed are the cases of a switch that the items so far belong to, a bit for each, if the view is one of its cases.
+// Routed returns the cases of a switch that the items so far belong to, a bit for each, if the view is one of its
+// cases.
 func (s *Source) Routed() uint32 { return s.lines.routed }
 
 // Done counts the next items as done, in the order in which they were read.
@@ -119,7 +120,7 @@ func (s *Source) Split() (done wire.Batch, rest *wire.Batch) {
 	return done, rest
 }
 
-// Bytes is how many the items that are done take in the input.
+// Bytes returns how many the items that are done take in the input.
 func (s *Source) Bytes() int64 {
 	_, rest := s.Split()
 	if rest != nil {

@@ -15,7 +15,8 @@ var textShape = wire.Shape{Format: records.Text}
 // dropped is the outcome of an item that this step does not get.
 var dropped = records.Outcome{Carried: true}
 
-// undone is the outcome of an item that an ensemble or a switch could make nothing of. stage is empty if none is named.
+// undone returns the outcome of an item that an ensemble or a switch could make nothing of. stage is empty if none is
+// named.
 func undone(stage, kind, message string) records.Outcome {
 	return failed(job.Failure{Kind: job.KindError, Error: job.Error{Type: kind, Message: message}, Attempts: 1, Stage: stage})
 }
@@ -103,7 +104,7 @@ func (v *viewReader) next() (records.Outcome, error) {
 	return v.of(&v.view, v.text), nil
 }
 
-// of is what a view has of the current item, as text or as JSON.
+// of returns what a view has of the current item, as text or as JSON.
 func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
 	o, ok := v.items[view.Part]
 	if !ok { // a case that no item belongs to
@@ -135,7 +136,7 @@ func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
 	return uncounted(v.of(&view.Pick[index], asText))
 }
 
-// uncounted is the outcome as one that no step has counted.
+// uncounted returns the outcome as one that no step has counted.
 func uncounted(o records.Outcome) records.Outcome {
 	o.Counted = false
 	return o

@@ -114,7 +114,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: nothing has happened for %v", e.What, e.Where, e.For.Round(time.Millisecond))
 }
 
-// InHand is how many operations have not been closed.
+// InHand returns how many operations have not been closed.
 func (m *Meter) InHand() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,7 +26,7 @@ func (a admission) Cleared(dir string) error             { return a.access.admit
 // does not exist (yet), the part of it that exists decides.
 func (a *Access) admitPath(path string) (string, error) { return a.admitBelow(path, a.readable()) }
 
-// readable are the roots below which everything may be read; empty: there is no limit.
+// readable returns the roots below which everything may be read; empty: there is no limit.
 func (a *Access) readable() []string {
 	if len(a.Allow) == 0 {
 		return nil

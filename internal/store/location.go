@@ -89,7 +89,7 @@ func parseFile(location, rest, query string) (parsed, error) {
 
 func (p parsed) isLocal() bool { return p.path != "" }
 
-// object is the URL of a key without the query, as messages show it.
+// object returns the URL of a key without the query, as messages show it.
 func (p parsed) object(key string) string {
 	if key == "" {
 		return p.scheme + "://" + p.bucket
@@ -97,7 +97,7 @@ func (p parsed) object(key string) string {
 	return p.scheme + "://" + p.bucket + "/" + key
 }
 
-// url is the URL of a key such that parse finds the key again.
+// url returns the URL of a key such that parse finds the key again.
 func (p parsed) url(key string) string {
 	location := p.object(key)
 	if p.query != "" {

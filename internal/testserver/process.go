@@ -47,7 +47,7 @@ func Start(context.Context) (*Server, error) {
 	return &Server{address: strings.TrimSpace(address), process: cmd, alive: alive}, nil
 }
 
-// Address is where the server listens.
+// Address returns where the server listens.
 func (s *Server) Address() string { return s.address }
 
 // Stop ends the server, and returns when its process has ended.

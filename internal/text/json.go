@@ -34,7 +34,7 @@ func JSONField(object []byte, name string, value []byte) []byte {
 	return append(append(line, value...), '}')
 }
 
-// JSONSize is how many bytes json.Marshal makes of a string, or some more.
+// JSONSize returns how many bytes json.Marshal makes of a string, or some more.
 func JSONSize(s string) int {
 	size := len(`""`)
 	for i := 0; i < len(s); {
@@ -61,5 +61,5 @@ func JSONSize(s string) int {
 	return size
 }
 
-// Base64Size is how many bytes json.Marshal makes of n bytes.
+// Base64Size returns how many bytes json.Marshal makes of n bytes.
 func Base64Size(n int) int { return len(`""`) + base64.StdEncoding.EncodedLen(n) }

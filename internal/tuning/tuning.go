@@ -105,7 +105,8 @@ type window struct {
 	squares  float64 // of the seconds of the calls that have ended
 }
 
-// evidence is the number of calls that would show as much as those that have ended, if their times were exponential.
+// evidence returns the number of calls that would show as much as those that have ended, if their times were
+// exponential.
 func (w window) evidence() float64 {
 	n := float64(w.calls)
 	return n / max(0.05, n*w.squares/w.inHand/w.inHand-1)
@@ -121,10 +122,10 @@ func New(slots int, now func() time.Time) *Tuner {
 	return t
 }
 
-// Limit is how many calls a slot may make at once: 1 … Most.
+// Limit returns how many calls a slot may make at once: 1 … Most.
 func (t *Tuner) Limit() int { return int(t.limit.Load()) }
 
-// Most is the highest value of Limit.
+// Most returns the highest value of Limit.
 func (t *Tuner) Most() int { return t.most }
 
 // Expected is for how many calls at once a slot should have items: more than Limit while that grows quickly.
@@ -193,7 +194,7 @@ func (t *Tuner) advance() {
 	t.window.inHand += seconds * float64(t.calls)
 }
 
-// places are those of all slots that have batches.
+// places returns those of all slots that have batches.
 func (t *Tuner) places() int { return max(1, t.slots) * t.window.limit }
 
 // open begins the measurement once the limit's places are in use.

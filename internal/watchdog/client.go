@@ -45,7 +45,7 @@ func (c *Client) Clear() {
 	}
 }
 
-// Held is how many timers the client holds, expired ones too.
+// Held returns how many timers the client holds, expired ones too.
 func (c *Client) Held() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

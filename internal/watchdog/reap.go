@@ -39,7 +39,7 @@ type Expiry struct {
 	Signal  syscall.Signal // the signal to end the worker with; 0: the reaper chooses
 }
 
-// Err is the expiry as an error, an *[timers.ExpiredError]: what the work of the worker has failed with.
+// Err returns the expiry as an error, an *[timers.ExpiredError]: what the work of the worker has failed with.
 func (e Expiry) Err() error {
 	return &timers.ExpiredError{Scope: e.Scope, After: e.After, Over: e.Overdue}
 }

@@ -32,7 +32,7 @@ type timer struct {
 // never is later than any deadline.
 const never = time.Duration(math.MaxInt64)
 
-// deadline is when a timer that is acquired now expires.
+// deadline returns when a timer that is acquired now expires.
 func deadline(now, after time.Duration) time.Duration {
 	after = max(after, 0)
 	if after >= never-now {

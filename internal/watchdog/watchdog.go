@@ -127,7 +127,7 @@ func (w *Watchdog) Stop() {
 	}
 }
 
-// LastRound is when the last round was, or the last start if there was no round since. It is zero if
+// LastRound returns when the last round was, or the last start if there was no round since. It is zero if
 // the watchdog was never started.
 func (w *Watchdog) LastRound() time.Time {
 	round := w.round.Load()
@@ -137,7 +137,7 @@ func (w *Watchdog) LastRound() time.Time {
 	return w.began.Add(time.Duration(round))
 }
 
-// Lost is how many events OnEvent has not taken: too many were waiting, or it panicked.
+// Lost returns how many events OnEvent has not taken: too many were waiting, or it panicked.
 func (w *Watchdog) Lost() int64 { return w.events.lost.Load() }
 
 func (w *Watchdog) now() time.Duration { return time.Since(w.began) }

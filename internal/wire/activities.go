@@ -192,7 +192,7 @@ type ProcessInput struct {
 	Clock *Clock `json:"clock,omitempty"`
 }
 
-// Todo is how many are to be done.
+// Todo returns how many are to be done.
 func (in *ProcessInput) Todo() int64 {
 	if in.Take > 0 {
 		return min(in.Take, in.Batch.Count)

@@ -60,7 +60,7 @@ func (b Batch) Valid() error {
 	return nil
 }
 
-// sum is the CRC-32C of all fields but Check; never 0.
+// sum returns the CRC-32C of all fields but Check; never 0.
 func (b Batch) sum() uint32 {
 	sum := digest(0, int64(b.Source), b.Offset, b.Length, b.First, b.Count)
 	if b.From != nil {
@@ -89,7 +89,7 @@ func digestText(sum uint32, s string) uint32 {
 	return crc32.Update(digest(sum, int64(len(s))), castagnoli, []byte(s))
 }
 
-// End is the ordinal after the batch's last item.
+// End returns the ordinal after the batch's last item.
 func (b Batch) End() int64 { return b.First + b.Count }
 
 // Upto returns the first count items of the batch, which take length bytes. Their digest is not known.
@@ -177,7 +177,7 @@ func EncodePage(batches []Batch) []byte {
 	return page
 }
 
-// checkOf is the check of all batches of a page, of their own checks.
+// checkOf returns the check of all batches of a page, of their own checks.
 func checkOf(batches []Batch) uint32 {
 	sum := crc32.NewIEEE()
 	for i := range batches {
@@ -188,7 +188,7 @@ func checkOf(batches []Batch) uint32 {
 
 var errCutShort = errors.New("cut short")
 
-// DecodePage is the inverse of [EncodePage]. It returns an error if a batch is not what it was when it was sealed.
+// DecodePage returns the inverse of [EncodePage]. It returns an error if a batch is not what it was when it was sealed.
 func DecodePage(page []byte) ([]Batch, error) {
 	if len(page) == 0 {
 		return nil, nil

@@ -74,8 +74,8 @@ type Counts struct {
 	Final  bool `json:"final,omitempty"`
 }
 
-// Passed are the items that show that something works: also those between two stages of a pipeline, unless a stage, of
-// whichever leg, has only failed items so far. That one may have those of the other legs still before it.
+// Passed returns the items that show that something works: also those between two stages of a pipeline, unless a stage,
+// of whichever leg, has only failed items so far. That one may have those of the other legs still before it.
 func (c Counts) Passed() int64 {
 	if c.Barren {
 		return c.OK
@@ -290,11 +290,11 @@ type Capacity struct {
 	Found int `json:"f,omitempty"`
 }
 
-// Present is how many calls a slot makes at once now; 0: not known.
+// Present returns how many calls a slot makes at once now; 0: not known.
 func (c Capacity) Present() int { return cmp.Or(c.Found, c.Concurrency) }
 
-// Batches is how many batches of so many items (at least 1) keep all slots busy: one for each slot, or more if a batch
-// has fewer items than a slot makes calls at once.
+// Batches returns how many batches of so many items (at least 1) keep all slots busy: one for each slot, or more if a
+// batch has fewer items than a slot makes calls at once.
 func (c Capacity) Batches(items int64) int64 {
 	calls := int64(max(1, c.Concurrency))
 	items = max(1, items)

@@ -66,7 +66,7 @@ type FeedItems struct {
 	Session int64 `json:"g,omitempty"`
 }
 
-// End is the ordinal after the last item.
+// End returns the ordinal after the last item.
 func (r *FeedItems) End() int64 { return r.First + int64(len(r.Items)) }
 
 // PlanFeedInput asks for a page of batches of what earlier runs of a feed have left.
@@ -133,7 +133,7 @@ func encodePending(all []CommitFeedInput) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// pieceOf is the part of an encoded list that begins at an offset; empty: there is none.
+// pieceOf returns the part of an encoded list that begins at an offset; empty: there is none.
 func pieceOf(packed []byte, offset int) []byte {
 	if offset < 0 || offset >= len(packed) {
 		return nil

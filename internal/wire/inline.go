@@ -36,7 +36,7 @@ func (i Inline) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireInline{i.Results, notes})
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
+// UnmarshalJSON returns the inverse of MarshalJSON.
 func (i *Inline) UnmarshalJSON(data []byte) error {
 	var wire wireInline
 	if err := json.Unmarshal(data, &wire); err != nil {
@@ -90,7 +90,7 @@ func (i *Inline) Append(next *Inline) {
 	}
 }
 
-// Size is the most bytes that it has as JSON.
+// Size returns the most bytes that it has as JSON.
 func (i *Inline) Size() int {
 	notes := 0
 	for n := range i.Notes {
@@ -163,7 +163,7 @@ type Again struct {
 // IsRecord reports whether the line is an error record: others only say which items have no result, or several.
 func (a *Again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil }
 
-// ItemLine is the line of a dropped item; nil if it was not kept.
+// ItemLine returns the line of a dropped item; nil if it was not kept.
 func (a *Again) ItemLine() []byte {
 	if a.Raw != "" {
 		return []byte(a.Raw)
@@ -171,7 +171,7 @@ func (a *Again) ItemLine() []byte {
 	return a.Bytes
 }
 
-// Size is the most bytes that the line has once it is encoded.
+// Size returns the most bytes that the line has once it is encoded.
 func (l *ErrorLine) Size() int {
 	const names = 500
 	f := &l.Failure

@@ -123,7 +123,7 @@ type Spill struct {
 	Session int64 `json:"session,omitempty"`
 }
 
-// End is the ordinal after the spill's last item.
+// End returns the ordinal after the spill's last item.
 func (s *Spill) End() int64 { return s.First + s.Count }
 
 // Done is the object DONE of a run: what it has published.
@@ -190,5 +190,5 @@ func (r Ref) MergedManifestKey(n int) string {
 	return path.Join(r.Run, "manifests", fmt.Sprintf("merged-%08d.jsonl", n))
 }
 
-// DoneKey is the object that says what the run has published.
+// DoneKey returns the object that says what the run has published.
 func (r Ref) DoneKey() string { return path.Join(r.Run, "DONE") }

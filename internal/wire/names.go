@@ -60,10 +60,10 @@ const (
 	SearchFailed  = "StintFailed"  // int: failed items, then
 )
 
-// PoolQueue is the task queue of a pool's batches: one batch a slot.
+// PoolQueue returns the task queue of a pool's batches: one batch a slot.
 func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
-// PoolOfQueue is the pool whose batches are on a task queue; "" if it is none of these queues.
+// PoolOfQueue returns the pool whose batches are on a task queue; "" if it is none of these queues.
 func PoolOfQueue(queue string) string {
 	pool, ok := strings.CutPrefix(queue, WorkflowQueue+".")
 	if !ok || strings.Contains(pool, ".") {
@@ -72,23 +72,23 @@ func PoolOfQueue(queue string) string {
 	return pool
 }
 
-// IOQueue is the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
+// IOQueue returns the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
 
-// CoordinatorIdentity is how a worker of a pool identifies itself when it coordinates jobs: one that is idle is found
-// by it.
+// CoordinatorIdentity returns how a worker of a pool identifies itself when it coordinates jobs: one that is idle is
+// found by it.
 func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
 
 const poolMark = " · pool "
 
-// PoolOf is the pool in a coordinator's identity; "" if it has none.
+// PoolOf returns the pool in a coordinator's identity; "" if it has none.
 func PoolOf(identity string) string {
 	_, pool, _ := strings.Cut(identity, poolMark)
 	return pool
 }
 
-// WorkerIdentity is how a worker identifies itself when it takes batches: by its name, and its process as procs.Own
-// names it, which may be "".
+// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, and its process as
+// procs.Own names it, which may be "".
 func WorkerIdentity(worker, process string) string {
 	if process == "" {
 		return worker
@@ -104,10 +104,10 @@ func WorkerOf(identity string) (worker, process string) {
 	return worker, process
 }
 
-// LegID is the workflow ID of a job's leg, counted from 1.
+// LegID returns the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s%d", LegsPrefix(job), leg) }
 
-// LegsPrefix is what the workflow IDs of a job's legs begin with.
+// LegsPrefix returns what the workflow IDs of a job's legs begin with.
 func LegsPrefix(job string) string { return job + "/leg-" }
 
 // LogicVersion is the version of the workflows' logic that a job started now follows to its end.

@@ -28,7 +28,7 @@ const (
 	MaxAnswer = 1400 << 10
 )
 
-// Size is the most bytes that the items have as JSON.
+// Size returns the most bytes that the items have as JSON.
 func (items Items) Size() int {
 	size := len(`{"base64":[]}`)
 	for _, item := range items {
@@ -37,27 +37,27 @@ func (items Items) Size() int {
 	return size
 }
 
-// ItemSize is the most bytes that an item has among [Items].
+// ItemSize returns the most bytes that an item has among [Items].
 func ItemSize(item json.RawMessage) int { return text.Base64Size(len(item)) + len(",") }
 
-// Size is the most bytes that the result has as JSON, without its part.
+// Size returns the most bytes that the result has as JSON, without its part.
 func (r *ItemResult) Size() int {
 	const numbers = 200
 	return numbers + text.Base64Size(len(r.Result)) + text.Base64Size(len(r.Failure))
 }
 
-// Size is the most bytes that the part's name has as JSON.
+// Size returns the most bytes that the part's name has as JSON.
 func (p *StoredPart) Size() int {
 	const numbers = 200
 	return numbers + text.JSONSize(p.Store) + text.JSONSize(p.Run) + text.JSONSize(p.Part)
 }
 
-// Size is the most bytes that the lines have as JSON.
+// Size returns the most bytes that the lines have as JSON.
 func (l *Lines) Size() int {
 	return len(`{"r":,"e":}`) + text.Base64Size(len(l.Results)) + text.Base64Size(len(l.Errors))
 }
 
-// Size is the most bytes that the part has as JSON.
+// Size returns the most bytes that the part has as JSON.
 func (p *Part) Size() int {
 	const numbers = 250
 	size := numbers + text.JSONSize(p.Run) + text.JSONSize(p.Token) + text.JSONSize(p.Format)
@@ -67,7 +67,7 @@ func (p *Part) Size() int {
 	return size
 }
 
-// Size is the most bytes that the parcel has as JSON; nil has a few.
+// Size returns the most bytes that the parcel has as JSON; nil has a few.
 func (p *Parcel) Size() int {
 	if p == nil {
 		return len("null")

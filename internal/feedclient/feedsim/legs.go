@@ -161,7 +161,7 @@ func (f *Feed) exchange(l *leg, u *update, e wire.Exchange) error {
 	return nil
 }
 
-// check is the validator of items.
+// check returns the validator of items.
 func (f *Feed) check(l *leg, e wire.Exchange) error {
 	refusal := wire.Refusal{Session: f.session, Leg: f.last().id.Number}
 	if !f.o.Unannounced {
@@ -277,10 +277,10 @@ func (f *Feed) Ended(context.Context, string) error {
 	return &EndError{State: string(f.state)}
 }
 
-// travel is a request's way to the feed.
+// travel returns a request's way to the feed.
 func (f *Feed) travel(ctx context.Context) error { return f.way(ctx, f.o.Lost) }
 
-// back is an answer's way to the client. What has arrived returns err.
+// back returns an answer's way to the client. What has arrived returns err.
 func (f *Feed) back(ctx context.Context, err error) error {
 	if lost := f.way(ctx, f.o.Mute); lost != nil {
 		return lost

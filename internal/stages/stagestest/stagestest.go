@@ -114,7 +114,7 @@ func (h Handler) Answer(stage, item string) (answer string, end Fate) {
 	return fmt.Sprintf(`{"s":%q,"k":%q,"v":%s}`, stage, kind, item), Passes
 }
 
-// hashed is a number below n for an item in a stage.
+// hashed returns a number below n for an item in a stage.
 func hashed(what, stage, item string, n uint32) uint32 {
 	h := fnv.New32a()
 	fmt.Fprint(h, what, "/", stage, "/", item)
@@ -241,8 +241,8 @@ func (m *Model) route(s *job.Stage, name, item string) Ending {
 	return Ending{Stage: name, Type: job.ErrorRoute}
 }
 
-// Plain is an item, or a line of the output, in which the errors within lists are as the model has them: only their
-// types.
+// Plain returns an item, or a line of the output, in which the errors within lists are as the model has them: only
+// their types.
 func Plain(line string) string {
 	var b strings.Builder
 	for {

@@ -54,7 +54,7 @@ func Mem(name string) *Bucket {
 // Close closes the bucket. Nothing obtained from it can be used afterwards.
 func (b *Bucket) Close() error { return b.blob.Close() }
 
-// where is a key's name in messages.
+// where returns a key's name in messages.
 func (b *Bucket) where(key string) string {
 	if key == "" {
 		return b.base

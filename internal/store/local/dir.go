@@ -70,7 +70,7 @@ func (d *Dir) Location() string { return d.root }
 // Local returns the absolute path of the directory.
 func (d *Dir) Local() (string, bool) { return d.root, true }
 
-// where is an object's name in messages.
+// where returns an object's name in messages.
 func (d *Dir) where(key string) string { return filepath.Join(d.root, filepath.FromSlash(key)) }
 
 // existing returns the path of an object to read, unless the context has ended.

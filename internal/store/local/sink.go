@@ -228,7 +228,7 @@ func isDescriptor(path string) bool {
 	return ok
 }
 
-// ownDescriptor is the number of the file of this process that a path is a link to, or -1.
+// ownDescriptor returns the number of the file of this process that a path is a link to, or -1.
 func ownDescriptor(path string) int {
 	if pid, number, ok := descriptor(path); ok && pid == os.Getpid() {
 		return number

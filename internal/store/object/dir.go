@@ -209,7 +209,7 @@ func Fence(ctx context.Context, d Dir, key, want string, fn func(context.Context
 // maxClaims bounds how often a Claim looks again, because another one has come between its look and its write.
 const maxClaims = 10
 
-// Claim is what every kind of Dir does in its own Claim, under the lock.
+// Claim returns what every kind of Dir does in its own Claim, under the lock.
 func Claim(ctx context.Context, d Dir, key, value string, admit func(held string) error) error {
 	for tries := 1; ; tries++ {
 		err := claimOnce(ctx, d, key, value, admit)

@@ -43,7 +43,7 @@ func (c *Coordinator) noteProgress(r job.Report) {
 // leastNote is the time between two notes of a job's progress.
 const leastNote = 10 * time.Second
 
-// milestone is how far the job is by an overview.
+// milestone returns how far the job is by an overview.
 func (c *Coordinator) milestone(r job.Report) job.Milestone {
 	return job.Milestone{
 		Counted: job.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.Ctx))},

@@ -149,7 +149,7 @@ func (c *Coordinator) WakeUp() { c.wake.SendAsync(nil) }
 // Ending reports that nothing new is started any more.
 func (c *Coordinator) Ending() bool { return c.notice != nil || c.concluded }
 
-// Spec is the job's, with the settings in force.
+// Spec returns the job's, with the settings in force.
 func (c *Coordinator) Spec() job.Spec { return c.In.Spec }
 
 func (c *Coordinator) snapshot() Snapshot {
@@ -196,7 +196,7 @@ func (c *Coordinator) report() job.Report {
 	return r
 }
 
-// Answer is the answer to the query: those that ask ask the legs in other workflows, too.
+// Answer returns the answer to the query: those that ask ask the legs in other workflows, too.
 func (c *Coordinator) Answer(executions []string) wire.Answer {
 	a := wire.Answer{Report: c.report()}
 	if c.Inside != nil {
@@ -210,8 +210,8 @@ func (c *Coordinator) Answer(executions []string) wire.Answer {
 	return a
 }
 
-// overview is the report with what the legs in other workflows have reported of themselves. AsOf is when the oldest of
-// these numbers was counted: a leg reports some ten times, and not at all while no worker runs it.
+// overview returns the report with what the legs in other workflows have reported of themselves. AsOf is when the
+// oldest of these numbers was counted: a leg reports some ten times, and not at all while no worker runs it.
 func (c *Coordinator) overview() job.Report {
 	r := c.report()
 	r.AsOf = workflow.Now(c.Ctx)

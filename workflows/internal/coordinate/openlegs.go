@@ -65,8 +65,8 @@ type Handle interface {
 	Pending() []any
 }
 
-// counted is when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do not
-// change any more.
+// counted returns when the leg's numbers were counted that the job has; now, if the job counts them itself, or they do
+// not change any more.
 func (l *OpenLeg) counted(now time.Time) time.Time {
 	if l.Exact() || l.final {
 		return now
@@ -90,7 +90,7 @@ func (c *Coordinator) startLeg() {
 	c.work.Open(*found)
 }
 
-// NextLeg is the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs
+// NextLeg returns the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs
 // inside the job.
 func (c *Coordinator) NextLeg(inside bool) int {
 	if !inside || c.State.Report.Legs > 0 {

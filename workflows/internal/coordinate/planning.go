@@ -83,7 +83,7 @@ func (c *Coordinator) AwaitSpeed() bool {
 	return true
 }
 
-// sizing is what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
+// sizing returns what is known of the handler's speed and of the pool. The leg inside the job shows it while it runs.
 func (c *Coordinator) sizing() wire.Sizing {
 	speed := c.State.Speed
 	workers := pool.Workers(c.State.Pool.Workers)

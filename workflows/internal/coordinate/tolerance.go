@@ -70,7 +70,7 @@ func (c *Coordinator) counted() bool {
 	return true
 }
 
-// outcomes are the counts of the whole job, and of this run's items alone, as far as they are known.
+// outcomes returns the counts of the whole job, and of this run's items alone, as far as they are known.
 func (c *Coordinator) outcomes() (ok, failed int64, fresh wire.Counts) {
 	r := &c.State.Report
 	ok, failed, fresh = r.OK, r.Failed, c.State.Fresh
@@ -82,7 +82,7 @@ func (c *Coordinator) outcomes() (ok, failed int64, fresh wire.Counts) {
 	return ok, failed, fresh
 }
 
-// reportThresholds are those of the open legs.
+// reportThresholds returns those of the open legs.
 func (c *Coordinator) reportThresholds() wire.ReportThresholds {
 	ok, failed, fresh := c.traits.Outcomes()
 	var t wire.ReportThresholds

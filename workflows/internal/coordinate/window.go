@@ -97,7 +97,7 @@ func (c *Coordinator) NotePool(n wire.PoolReport) {
 // The legs keep to it (package dispatch). While there is a limit, a leg starts only after the one before it has ended;
 // two that are open already share it.
 
-// Limits are those of the open legs.
+// Limits returns those of the open legs.
 func (c *Coordinator) Limits() wire.LegLimits {
 	return wire.LegLimits{Rate: c.Spec().JobRate, Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
 }
@@ -127,7 +127,7 @@ func (l *OpenLeg) restrict(limits wire.LegLimits) {
 	l.Limit(limits)
 }
 
-// nextBounds are the shares of the windows of stages that a leg has which was opened after these.
+// nextBounds returns the shares of the windows of stages that a leg has which was opened after these.
 func (c *Coordinator) nextBounds(older []*OpenLeg) []wire.StageBound {
 	var windows []wire.StageBound
 	for _, stage := range c.Spec().StagePools() {
@@ -168,7 +168,7 @@ func (c *Coordinator) throttled() *job.Throttle {
 	return &job.Throttle{Rate: rate, Until: s.From}
 }
 
-// busyLegs is how many legs share the rate.
+// busyLegs returns how many legs share the rate.
 func (c *Coordinator) busyLegs() int {
 	n := 0
 	for _, l := range c.Legs {

@@ -17,8 +17,8 @@ func unserved(b *strings.Builder, pool string) {
 	fmt.Fprintf(b, "\n\n**no worker serves pool %s**: start one with `stint worker --pool %s --allow ROOT --exec COMMAND`; the job continues then", pool, pool)
 }
 
-// Job is a report in Markdown, at the time now, with numbers that were counted then, or at its AsOf. It gives times of
-// day, not times since, so that it stays true when it is not refreshed.
+// Job returns a report in Markdown, at the time now, with numbers that were counted then, or at its AsOf. It gives
+// times of day, not times since, so that it stays true when it is not refreshed.
 func Job(r job.Report, now time.Time) string {
 	var b strings.Builder
 	summarize(&b, r, now)

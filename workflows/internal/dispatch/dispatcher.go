@@ -105,7 +105,7 @@ func (d *Dispatcher) Full() bool { return d.full }
 // Halted reports that nothing new is dispatched any more because of a stop or an error.
 func (d *Dispatcher) Halted() bool { return d.notice != nil || d.sofar.Error != nil }
 
-// waiting is how many batches wait for a place.
+// waiting returns how many batches wait for a place.
 func (d *Dispatcher) waiting() int { return len(d.returned) + d.Supply.Waiting() }
 
 func (d *Dispatcher) dispatch() {
@@ -233,7 +233,7 @@ func end(tasks []task) (waiting []wire.Task) {
 	return waiting
 }
 
-// Free is how many more batches may be in flight now.
+// Free returns how many more batches may be in flight now.
 func (d *Dispatcher) Free() int { return max(0, d.window.places-len(d.flying)) }
 
 // Fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
@@ -242,7 +242,7 @@ func (d *Dispatcher) Fail(err *job.Error) {
 	d.Wake()
 }
 
-// Returned is how many items are in batches that have been dispatched, and wait to be dispatched again.
+// Returned returns how many items are in batches that have been dispatched, and wait to be dispatched again.
 func (d *Dispatcher) Returned() int64 {
 	var n int64
 	for _, t := range d.returned {

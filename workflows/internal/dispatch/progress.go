@@ -12,10 +12,10 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Sofar are the outcomes of the leg, those of its earlier runs included.
+// Sofar returns the outcomes of the leg, those of its earlier runs included.
 func (d *Dispatcher) Sofar() wire.Outcomes { return d.sofar }
 
-// Progress is what the queries and the report show.
+// Progress returns what the queries and the report show.
 func (d *Dispatcher) Progress() job.Progress {
 	return job.Progress{
 		Totals: d.sofar.Totals, Waiting: d.waiting() + len(d.delayed), InFlight: len(d.flying),
@@ -42,7 +42,7 @@ func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
 	return p
 }
 
-// counted is what the job hears of the leg's progress.
+// counted returns what the job hears of the leg's progress.
 func (d *Dispatcher) counted() job.Counted {
 	t := d.sofar.Totals
 	return job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
@@ -82,7 +82,7 @@ func (d *Dispatcher) Details() string {
 	return s
 }
 
-// step is the index of the step of a pipeline that the task is for.
+// step returns the index of the step of a pipeline that the task is for.
 func (t *task) step() int {
 	if t.From == nil {
 		return 0
@@ -127,7 +127,7 @@ func (d *Dispatcher) countStage(t task, r wire.ProcessResult) {
 	s.Busy += r.Totals.Busy
 }
 
-// stageReports are the stages with what waits and runs now.
+// stageReports returns the stages with what waits and runs now.
 func (d *Dispatcher) stageReports() []job.StageReport {
 	all := slices.Clone(d.sofar.Stages)
 	at := map[string]*job.StageReport{}
@@ -206,14 +206,14 @@ func (r *reporting) due(c wire.Counts) bool {
 	return true
 }
 
-// CountsOf are the counts of outcomes.
+// CountsOf returns the counts of outcomes.
 func CountsOf(o wire.Outcomes) wire.Counts {
 	t := o.Totals
 	barren := slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done })
 	return wire.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
 }
 
-// counts are those that the job hears of, now.
+// counts returns those that the job hears of, now.
 func (d *Dispatcher) counts() wire.Counts {
 	c := d.ownCounts()
 	c.Leg, c.Sofar = d.State.Number, d.counted()
@@ -221,7 +221,7 @@ func (d *Dispatcher) counts() wire.Counts {
 	return c
 }
 
-// ownCounts are those that decide whether too many items fail.
+// ownCounts returns those that decide whether too many items fail.
 func (d *Dispatcher) ownCounts() wire.Counts {
 	if d.Tally != nil {
 		return d.Tally()
@@ -235,7 +235,7 @@ func (d *Dispatcher) Recount(hopeless int64) {
 	d.report.set(wire.ReportThresholds{Step: d.report.Step, Hopeless: hopeless})
 }
 
-// hopeless is how many items of one execution may fail alone until it returns its rest; 0: any number.
+// hopeless returns how many items of one execution may fail alone until it returns its rest; 0: any number.
 func (d *Dispatcher) hopeless() int64 {
 	t := CountsOf(d.sofar)
 	if d.report.Alone == 0 || t.Passed() > 0 {

@@ -95,7 +95,7 @@ const (
 	neverHeard   = "nothing was ever heard of it: it was lost on its way to the worker, or the worker hangs, is frozen, cut off or dead"
 )
 
-// why is why it is named.
+// why returns why it is named.
 func (s silence) why() string {
 	if s.hint == nil {
 		return neverHeard

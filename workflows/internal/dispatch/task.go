@@ -60,13 +60,13 @@ func (t *task) summary() string {
 	return s
 }
 
-// failures is how many executions have failed, with an error or because their worker has died.
+// failures returns how many executions have failed, with an error or because their worker has died.
 func (t *task) failures() int { return t.Tries + t.Deaths }
 
-// losses is how many executions have ended with their worker or its process.
+// losses returns how many executions have ended with their worker or its process.
 func (t *task) losses() int { return t.Deaths + t.Orphaned }
 
-// slice is how long the next execution may run. A paced one keeps its pace to its end, so while the rate
+// slice returns how long the next execution may run. A paced one keeps its pace to its end, so while the rate
 // recovers from a slow-down slices stay short.
 func (t *task) slice(recovering bool) time.Duration {
 	slice := FirstSlice
@@ -79,7 +79,7 @@ func (t *task) slice(recovering bool) time.Duration {
 	return min(slice, lastSlice)
 }
 
-// items is how many items the next execution does; 0: all.
+// items returns how many items the next execution does; 0: all.
 func (t *task) items() int64 {
 	take := t.suspicion().Take()
 	if t.Portion > 0 && (take == 0 || t.Portion < take) {
@@ -106,7 +106,7 @@ func (t *task) resize(done int64, slowDown time.Duration) {
 	}
 }
 
-// verdict is what the next execution records without trying; nil: it tries.
+// verdict returns what the next execution records without trying; nil: it tries.
 func (t *task) verdict() *wire.Verdict {
 	if !t.Condemned {
 		return nil
@@ -238,8 +238,8 @@ func (d *Dispatcher) narrowed(t task, err error) {
 	d.again(t)
 }
 
-// lastHint is where an execution that has failed with err was: what the last heartbeat of a lost worker said, or the
-// error's detail, which those of orphans have, and of slots of loops. Nil: that is not known.
+// lastHint returns where an execution that has failed with err was: what the last heartbeat of a lost worker said, or
+// the error's detail, which those of orphans have, and of slots of loops. Nil: that is not known.
 func lastHint(err error) *wire.Hint {
 	var hint wire.Hint
 	var timeout *temporal.TimeoutError

@@ -142,7 +142,7 @@ type rateControl struct {
 	quiet    time.Time // the job does not hear of requests before
 }
 
-// pacing is the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
+// pacing returns the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
 // wait: for the end of another batch, or of a pause.
 func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 	now, r := workflow.Now(d.ctx), &d.rate
@@ -171,8 +171,8 @@ func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 	return pace, used+pace <= limit
 }
 
-// pacingLeft is the pace of the next batch while a lowered rate grows: batches in flight keep theirs, so the next one
-// gets what has been added since, unless that is little.
+// pacingLeft returns the pace of the next batch while a lowered rate grows: batches in flight keep theirs, so the next
+// one gets what has been added since, unless that is little.
 func (d *Dispatcher) pacingLeft(limit, left job.Rate) (pace job.Rate, ok bool) {
 	if left >= max(1, limit/8) {
 		return left, true

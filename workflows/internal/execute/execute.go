@@ -31,7 +31,7 @@ const (
 	locateLimit = 10 * time.Second
 )
 
-// BatchOptions are those of one execution of Process with an activity ID. The leg counts attempts, not the
+// BatchOptions returns those of one execution of Process with an activity ID. The leg counts attempts, not the
 // server.
 func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
 	timeout := spec.BatchTimeout
@@ -49,7 +49,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 	})
 }
 
-// IOOptions are those of Plan, Commit and Finish, which run outside the slots.
+// IOOptions returns those of Plan, Commit and Finish, which run outside the slots.
 func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              wire.IOQueue(spec.Pool),
@@ -68,19 +68,19 @@ func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Con
 // stay open for it.
 const failuresLimit = 5 * time.Minute
 
-// FailuresOptions are those of the errors file of a failed job.
+// FailuresOptions returns those of the errors file of a failed job.
 func FailuresOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
 	ctx = IOOptions(ctx, spec, "write the errors file")
 	return workflow.WithScheduleToCloseTimeout(ctx, failuresLimit)
 }
 
-// FinishOptions are those of Finish. A stop that comes too late to keep it from publishing the output
+// FinishOptions returns those of Finish. A stop that comes too late to keep it from publishing the output
 // is too late for the job.
 func FinishOptions(ctx workflow.Context, spec job.Spec) workflow.Context {
 	return workflow.WithWaitForCancellation(IOOptions(ctx, spec, "check the books and publish the output"), true)
 }
 
-// LocateOptions are those of a look at where batches run: it is not worth a long wait.
+// LocateOptions returns those of a look at where batches run: it is not worth a long wait.
 func LocateOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: locateLimit,
@@ -89,7 +89,7 @@ func LocateOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// LegOptions are those of a leg, which ends with its job.
+// LegOptions returns those of a leg, which ends with its job.
 func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
 	return legOptions(ctx, spec, number, summary, wire.WorkflowQueue, enums.PARENT_CLOSE_POLICY_TERMINATE)
 }
@@ -106,8 +106,8 @@ func legOptions(ctx workflow.Context, spec job.Spec, number int, summary, queue 
 	})
 }
 
-// FeedLegOptions are those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly, and
-// outlives a run of the job that continues as new: the job's end requests its cancellation.
+// FeedLegOptions returns those of a leg of a feed. It runs on the pool's own queue, so that its batches start eagerly,
+// and outlives a run of the job that continues as new: the job's end requests its cancellation.
 func FeedLegOptions(ctx workflow.Context, spec job.Spec, number int, summary string) workflow.Context {
 	return legOptions(ctx, spec, number, summary, wire.PoolQueue(spec.Pool), enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL)
 }
@@ -120,9 +120,9 @@ func Answer(ctx workflow.Context, query string, handler any) error {
 	return nil
 }
 
-// HookOptions are those of one hook. The server repeats it as often as a batch is tried. limit is how long it may take
-// in all, the wait for a worker included; 0: it waits for a worker as Plan does, and each try may take as long as one
-// of Plan.
+// HookOptions returns those of one hook. The server repeats it as often as a batch is tried. limit is how long it may
+// take in all, the wait for a worker included; 0: it waits for a worker as Plan does, and each try may take as long as
+// one of Plan.
 func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limit time.Duration) workflow.Context {
 	each, whole := Patience, Unlimited
 	if limit > 0 {

@@ -24,7 +24,7 @@ const (
 	rangeBytes = 100
 )
 
-// entrySize is the most bytes that an entry has in a commit's input.
+// entrySize returns the most bytes that an entry has in a commit's input.
 func entrySize(e *wire.FeedEntry) int {
 	if e.Inline == nil {
 		return entryBytes
@@ -66,7 +66,7 @@ func (c *feedCommits) Accept(_ wire.Task, r wire.ProcessResult) {
 	l.intake.Finish(r.Entry.Batch, outcomes, now)
 }
 
-// partOf is the part of an entry, as clients find it.
+// partOf returns the part of an entry, as clients find it.
 func (l *feedLeg) partOf(e wire.Entry) *wire.StoredPart {
 	return &wire.StoredPart{
 		Store: l.in.Ref.Store, Run: cmp.Or(e.Run, l.in.Ref.Run), Part: e.Part, First: e.First, Count: e.Count,
@@ -130,7 +130,7 @@ func (c *feedCommits) commit(ctx workflow.Context, unfinished []wire.FeedItems) 
 	return nil
 }
 
-// fitting is the end of the entries, from one on, that one commit takes: at most commitBytes, and at least one.
+// fitting returns the end of the entries, from one on, that one commit takes: at most commitBytes, and at least one.
 func (c *feedCommits) fitting(from int) int {
 	size := 0
 	for i := range c.entries[from:] {
@@ -164,7 +164,7 @@ func (c *feedCommits) Finish(ctx workflow.Context) *job.Error {
 	return nil
 }
 
-// unfinished are the items without an outcome, in lists that fit into one commit each.
+// unfinished returns the items without an outcome, in lists that fit into one commit each.
 func (c *feedCommits) unfinished() [][]wire.FeedItems {
 	var lists [][]wire.FeedItems
 	size := commitBytes
@@ -186,7 +186,7 @@ func (c *feedCommits) unfinished() [][]wire.FeedItems {
 	return lists
 }
 
-// Pending is what is not committed, for a job that goes on after Temporal has ended this one.
+// Pending returns what is not committed, for a job that goes on after Temporal has ended this one.
 func (c *feedCommits) Pending() []wire.CommitFeedInput {
 	all := []wire.CommitFeedInput{c.input()}
 	all[0].Discarded = append(slices.Clone(c.discards), c.leg.intake.Discarded()...)

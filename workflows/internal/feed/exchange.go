@@ -142,8 +142,8 @@ const (
 	late = 5 * time.Second
 )
 
-// again is when a client should ask for results that it did not get: after a part of the time that they have taken so
-// far.
+// again returns when a client should ask for results that it did not get: after a part of the time that they have taken
+// so far.
 func (l *feedLeg) again(x wire.Exchange) time.Duration {
 	waited := l.intake.Age(x.Client, workflow.Now(l.ctx))
 	return min(max(waited/4, soon), late)
@@ -205,7 +205,7 @@ func (w *waiters) leave(one *waiter) {
 	w.all = slices.DeleteFunc(w.all, func(o *waiter) bool { return o == one })
 }
 
-// after is when the first wait is over that is not over now; zero: nobody waits for longer.
+// after returns when the first wait is over that is not over now; zero: nobody waits for longer.
 func (w *waiters) after(now time.Time) time.Time {
 	var at time.Time
 	for _, o := range w.all {

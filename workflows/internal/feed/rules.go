@@ -24,8 +24,8 @@ func (w *feedWork) sessionBegun(session int64) {
 	w.C.SendLimits()
 }
 
-// outcomes are those of the present session. Items that an earlier run has left count for the session that this one has
-// begun with.
+// outcomes returns those of the present session. Items that an earlier run has left count for the session that this one
+// has begun with.
 func (w *feedWork) outcomes() (ok, failed int64, fresh wire.Counts) {
 	fresh = wire.Counts{OK: w.feed.Counted.OK, Failed: w.feed.Counted.Failed}
 	for _, l := range w.C.Legs {
@@ -68,8 +68,8 @@ func (w *feedWork) ended(l *coordinate.OpenLeg, r wire.LegResult) {
 	delete(w.handles, l.Number)
 }
 
-// earlierDone is how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the job,
-// and of the others when they end.
+// earlierDone returns how many items of earlier runs are done, as far as is known: batch by batch of the leg inside the
+// job, and of the others when they end.
 func (w *feedWork) earlierDone() int64 {
 	done := w.feed.Earlier.Done
 	if w.Inside != nil {
@@ -140,7 +140,7 @@ func (l *feedLeg) Count(session, ok, failed int64) {
 	}
 }
 
-// tally is how many items of the present session have succeeded and failed in this leg.
+// tally returns how many items of the present session have succeeded and failed in this leg.
 func (l *feedLeg) tally() wire.Counts {
 	if session := l.intake.Session(); l.counted.Session != session {
 		return wire.Counts{Leg: l.in.Number, Session: session}

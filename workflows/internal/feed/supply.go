@@ -97,7 +97,7 @@ func (s *feedSupply) ready() bool {
 	return !workflow.Now(s.ctx).Before(since.Add(s.spec.Feed.BatchWait))
 }
 
-// due is when the batch under way has waited for long enough; zero: nothing waits for that.
+// due returns when the batch under way has waited for long enough; zero: nothing waits for that.
 func (s *feedSupply) due() time.Time {
 	items, since := s.intake.Waiting()
 	if items == 0 || s.ready() {
@@ -117,7 +117,7 @@ func (s *feedSupply) hold(ctx workflow.Context) {
 	}
 }
 
-// full is how many items a full batch has.
+// full returns how many items a full batch has.
 func (s *feedSupply) full() int {
 	if n := s.spec.BatchItems; n > 0 {
 		return int(min(n, mostBatchItems))
@@ -125,7 +125,7 @@ func (s *feedSupply) full() int {
 	return mostBatchItems
 }
 
-// size is how many items the next batch gets at most. If that is automatic, those that wait are shared by the free
+// size returns how many items the next batch gets at most. If that is automatic, those that wait are shared by the free
 // places, as long as a batch of them is worth its cost.
 func (s *feedSupply) size() int {
 	if s.spec.BatchItems > 0 {
@@ -163,7 +163,7 @@ func (g *growth) add(items, results int64) {
 	}
 }
 
-// before is how many bytes of items become so many bytes of results. As long as nothing is known, it is as many.
+// before returns how many bytes of items become so many bytes of results. As long as nothing is known, it is as many.
 func (g *growth) before(results int64) int64 {
 	if g.items == 0 {
 		return results
@@ -171,7 +171,8 @@ func (g *growth) before(results int64) int64 {
 	return results * g.items / max(1, g.results)
 }
 
-// InputSize is the most bytes that the input of an execution has. fixed are those of what all inputs of the leg have.
+// InputSize returns the most bytes that the input of an execution has. fixed are those of what all inputs of the leg
+// have.
 func InputSize(in *wire.ProcessInput, fixed int) int {
 	size := fixed + in.Items.Size() + in.Batch.From.Size()
 	if v := in.Verdict; v != nil {
@@ -180,7 +181,7 @@ func InputSize(in *wire.ProcessInput, fixed int) int {
 	return size
 }
 
-// FixedSize is the most bytes that the inputs of a leg's executions have beside items, parts and verdicts.
+// FixedSize returns the most bytes that the inputs of a leg's executions have beside items, parts and verdicts.
 func FixedSize(in wire.FeedLegInput, steps pipeline.Program) int {
 	const numbers = 4 << 10
 	stage := 0
@@ -190,7 +191,7 @@ func FixedSize(in wire.FeedLegInput, steps pipeline.Program) int {
 	return numbers + stage + jsonSize(in.Ref) + text.JSONSize(in.Spec.Format) + text.JSONSize(in.Spec.OnError)
 }
 
-// jsonSize is how many bytes a value has as JSON.
+// jsonSize returns how many bytes a value has as JSON.
 func jsonSize(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -209,7 +210,7 @@ const (
 	partBytes = 4 << 10
 )
 
-// inline is how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many
+// inline returns how many bytes of what a step writes may be in the inputs of later steps, if its own input has so many
 // bytes: together with what this one has they must fit into an input, and all that run at a time into the history.
 func (l *feedLeg) inline(b wire.Batch, size int) int {
 	if !l.flow.PassesOn(b) || crowded(l.ctx) {
@@ -223,8 +224,9 @@ func (l *feedLeg) inline(b wire.Batch, size int) int {
 	return min(most, wire.MaxInline)
 }
 
-// owed is the most bytes of items that the leg has still to give to executions, if none is repeated.
+// owed returns the most bytes of items that the leg has still to give to executions, if none is repeated.
 func (l *feedLeg) owed() int { return text.Base64Size(int(l.intake.Bytes())) * max(1, l.supply.steps) }
 
-// mostItem is the most bytes of an exchange's items in a feed of so many steps: its history has them for each step.
+// mostItem returns the most bytes of an exchange's items in a feed of so many steps: its history has them for each
+// step.
 func mostItem(steps int) int { return busyBytes * 3 / 4 / (max(1, steps) + 1) }

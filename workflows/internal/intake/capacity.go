@@ -108,7 +108,7 @@ func (in *Intake) refused(kind, format string, args ...any) *Refused {
 	return r
 }
 
-// Session is the open one.
+// Session returns the open one.
 func (in *Intake) Session() int64 { return in.session }
 
 // Reset begins the next session, or the given one if that is later: what waits is discarded. It returns how many items.

@@ -120,13 +120,13 @@ func (in *Intake) End() { in.state = ended }
 // Shut reports that the leg takes no more items.
 func (in *Intake) Shut() bool { return in.state >= sealed }
 
-// Left is how many items have no outcome, Bytes how many bytes these have.
+// Left returns how many items have no outcome, Bytes how many bytes these have.
 func (in *Intake) Left() int { return len(in.items) }
 
 // Bytes is described with [Intake.Left].
 func (in *Intake) Bytes() int64 { return in.bytes }
 
-// SessionOf is the session of an item without an outcome; 0 if there is no such item.
+// SessionOf returns the session of an item without an outcome; 0 if there is no such item.
 func (in *Intake) SessionOf(ordinal int64) int64 {
 	if it := in.items[ordinal]; it != nil {
 		return it.session
@@ -134,7 +134,7 @@ func (in *Intake) SessionOf(ordinal int64) int64 {
 	return 0
 }
 
-// Age is how long ago the oldest of a client's items was accepted that has no outcome.
+// Age returns how long ago the oldest of a client's items was accepted that has no outcome.
 func (in *Intake) Age(client string, now time.Time) time.Duration {
 	c := in.clients[client]
 	if c == nil || len(c.wanted) == 0 {
@@ -143,7 +143,7 @@ func (in *Intake) Age(client string, now time.Time) time.Duration {
 	return now.Sub(c.wanted[0].accepted)
 }
 
-// oldest is the first item without an outcome; nil: there is none.
+// oldest returns the first item without an outcome; nil: there is none.
 func (in *Intake) oldest() *item {
 	for in.low < in.next && in.items[in.low] == nil {
 		in.low++
@@ -151,7 +151,7 @@ func (in *Intake) oldest() *item {
 	return in.items[in.low]
 }
 
-// OldestSince is when the first item without an outcome was accepted; zero: there is none.
+// OldestSince returns when the first item without an outcome was accepted; zero: there is none.
 func (in *Intake) OldestSince() time.Time {
 	if it := in.oldest(); it != nil {
 		return it.accepted
@@ -182,7 +182,7 @@ func (in *Intake) Accept(x wire.Exchange, now time.Time) int64 {
 	return first
 }
 
-// Waiting is how many items are in no batch, and since when the first of them has waited.
+// Waiting returns how many items are in no batch, and since when the first of them has waited.
 func (in *Intake) Waiting() (items int, since time.Time) {
 	if len(in.waiting) == 0 {
 		return 0, time.Time{}
@@ -223,7 +223,8 @@ func (in *Intake) Take(most Limit, now time.Time) (wire.Batch, bool) {
 	return b.Sealed(), true
 }
 
-// of are the items of a batch that are without an outcome, if the leg has given them: what others report may name any.
+// of returns the items of a batch that are without an outcome, if the leg has given them: what others report may name
+// any.
 func (in *Intake) of(b wire.Batch) iter.Seq[*item] {
 	return func(yield func(*item) bool) {
 		for o := max(b.First, in.first); o < min(b.End(), in.next); o++ {
@@ -243,7 +244,7 @@ func (in *Intake) Data(b wire.Batch) []json.RawMessage {
 	return data
 }
 
-// Size is how many bytes the items of a batch have that are without an outcome.
+// Size returns how many bytes the items of a batch have that are without an outcome.
 func (in *Intake) Size(b wire.Batch) int64 {
 	n := int64(0)
 	for it := range in.of(b) {
@@ -287,7 +288,7 @@ func (in *Intake) Free(total wire.Freed) bool {
 // Moved notes that something of the backlog has finished elsewhere, or that the leg learns of it only now.
 func (in *Intake) Moved(now time.Time) { in.moved = now }
 
-// Since is when something of the backlog has finished last, or when it has begun; zero: there is no backlog.
+// Since returns when something of the backlog has finished last, or when it has begun; zero: there is no backlog.
 func (in *Intake) Since() time.Time {
 	if items, _ := in.Backlog(); items == 0 {
 		return time.Time{}
@@ -295,12 +296,12 @@ func (in *Intake) Since() time.Time {
 	return in.moved
 }
 
-// Backlog is what of the capacity is taken.
+// Backlog returns what of the capacity is taken.
 func (in *Intake) Backlog() (items int, bytes int64) {
 	return in.elsewhere + len(in.items), in.elseBytes + in.bytes
 }
 
-// Next is the ordinal that the next item gets.
+// Next returns the ordinal that the next item gets.
 func (in *Intake) Next() int64 { return in.next }
 
 // Unfinished returns all items without an outcome, in order, those together that are consecutive and of one session.

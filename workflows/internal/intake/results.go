@@ -128,7 +128,7 @@ func (in *Intake) FinishStored(b wire.Batch, part *wire.StoredPart, now time.Tim
 	}
 }
 
-// failure is an item's error as its client gets it.
+// failure returns an item's error as its client gets it.
 func failure(f job.Failure) []byte {
 	f.Source, f.Offset, f.Input = "", 0, nil
 	data, err := text.JSON(f)
@@ -171,7 +171,7 @@ func (out *outbox) Collect(token string, now time.Time) (results []wire.ItemResu
 	return results, parts, len(c.results) > 0
 }
 
-// shown is a result as its client gets it.
+// shown returns a result as its client gets it.
 func (out *outbox) shown(r wire.ItemResult) wire.ItemResult {
 	if r.Session < out.session {
 		return wire.ItemResult{Item: r.Item, Session: r.Session, Discarded: true}
@@ -179,8 +179,8 @@ func (out *outbox) shown(r wire.ItemResult) wire.ItemResult {
 	return r
 }
 
-// fitting is how many of a client's results fit into one answer, at least one if there are any, and how many bytes that
-// has at most.
+// fitting returns how many of a client's results fit into one answer, at least one if there are any, and how many bytes
+// that has at most.
 func (out *outbox) fitting(c *client) (n, size int) {
 	var last *wire.StoredPart
 	for n < len(c.results) && n < wire.MaxExchangeItems {
@@ -199,7 +199,7 @@ func (out *outbox) fitting(c *client) (n, size int) {
 	return n, size
 }
 
-// AnswerSize is the most bytes of what [Intake.Collect] returns next for a client.
+// AnswerSize returns the most bytes of what [Intake.Collect] returns next for a client.
 func (out *outbox) AnswerSize(token string) int {
 	c := out.clients[token]
 	if c == nil {
@@ -209,7 +209,7 @@ func (out *outbox) AnswerSize(token string) int {
 	return size
 }
 
-// Pending is how many items of a client have no outcome.
+// Pending returns how many items of a client have no outcome.
 func (out *outbox) Pending(token string) int {
 	if c := out.clients[token]; c != nil {
 		return c.pending

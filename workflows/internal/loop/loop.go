@@ -232,7 +232,7 @@ func (l *loopLeg) Process(ctx workflow.Context, in wire.ProcessInput) workflow.F
 	return execute.Process(workflow.WithActivityOptions(ctx, options), in)
 }
 
-// sliceAt is how long an execution that begins now may run: to the next full hour, or the one after that.
+// sliceAt returns how long an execution that begins now may run: to the next full hour, or the one after that.
 func sliceAt(now time.Time) time.Duration {
 	left := now.Truncate(LongestSlice).Add(LongestSlice).Sub(now)
 	if left < LeastSlice {

@@ -179,7 +179,7 @@ func (s *PageSupply) Waiting() int { return len(s.batches) }
 // Ended is that of [dispatch.Supply].
 func (s *PageSupply) Ended() bool { return len(s.batches) == 0 && !s.more }
 
-// items is how many items are in the batches that have not been taken.
+// items returns how many items are in the batches that have not been taken.
 func (s *PageSupply) items() int64 {
 	var n int64
 	for _, b := range s.batches {
@@ -199,10 +199,10 @@ func (r *manifestRecorder) Accept(_ wire.Task, result wire.ProcessResult) {
 	r.in.Entries = append(r.in.Entries, result.Entry)
 }
 
-// Pending is what has been accepted and not committed.
+// Pending returns what has been accepted and not committed.
 func (r *manifestRecorder) Pending() wire.CommitInput { return r.in }
 
-// items is how many items have been accepted.
+// items returns how many items have been accepted.
 func (r *manifestRecorder) items() int64 {
 	var n int64
 	for _, e := range r.in.Entries {
@@ -226,7 +226,7 @@ func (r *manifestRecorder) commit(ctx workflow.Context) (heads []string, err err
 	return []string{committed.Manifest}, nil
 }
 
-// ofFeed is what a leg with batches of a feed has not committed, as that of a leg which takes items.
+// ofFeed returns what a leg with batches of a feed has not committed, as that of a leg which takes items.
 func ofFeed(in wire.CommitInput) wire.CommitFeedInput {
 	out := wire.CommitFeedInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {

@@ -78,7 +78,7 @@ func (p *Pager) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate.As
 	return p.Found(page)
 }
 
-// Found is the assignment of a page that an activity has found, and notes where the next one begins.
+// Found returns the assignment of a page that an activity has found, and notes where the next one begins.
 func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	batches, err := wire.DecodePage(page.Page)
 	if err != nil {
@@ -97,8 +97,8 @@ func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	return found, nil
 }
 
-// PageSize is how many batches the next page has at most. Each goes through all stages of a pipeline in one leg. If
-// results are printed while more items come, a page has two for each slot: it is committed as a whole.
+// PageSize returns how many batches the next page has at most. Each goes through all stages of a pipeline in one leg.
+// If results are printed while more items come, a page has two for each slot: it is committed as a whole.
 func PageSize(t coordinate.Snapshot) int {
 	most := pipeline.Compile(t.Spec.Stages).Page(t.Spec.BatchItems)
 	if t.Portions == 0 {

@@ -44,7 +44,7 @@ func (f *Flow) Configure(c *dispatch.Config) {
 	}
 }
 
-// queued is how many tasks wait for each stage.
+// queued returns how many tasks wait for each stage.
 func (f *Flow) queued() map[string]int {
 	n := map[string]int{}
 	for step, waiting := range f.between {
@@ -63,7 +63,7 @@ type firstSupply interface {
 	Count(yield func(b wire.Batch, batches int))
 }
 
-// StepOf is the index of the step that a batch is for.
+// StepOf returns the index of the step that a batch is for.
 func StepOf(b wire.Batch) int {
 	if b.From == nil {
 		return 0
@@ -117,7 +117,7 @@ func (f *Flow) Waiting() int {
 // Ended is that of [dispatch.Supply]: what runs may bring more.
 func (f *Flow) Ended() bool { return f.Waiting() == 0 && f.supply.Ended() }
 
-// items is how many items wait between two steps.
+// items returns how many items wait between two steps.
 func (f *Flow) items() int64 {
 	if f == nil {
 		return 0
@@ -131,7 +131,7 @@ func (f *Flow) items() int64 {
 	return n
 }
 
-// between are the batches among tasks that have been through a step. Damaged ones are left out: their items are cut
+// between returns the batches among tasks that have been through a step. Damaged ones are left out: their items are cut
 // anew.
 func between(tasks []wire.Task) []wire.Batch {
 	var all []wire.Batch

@@ -53,10 +53,10 @@ func (w Workers) With(others ...wire.PoolWorker) (all Workers, forgotten bool) {
 	return all, forgotten
 }
 
-// Calls is how many calls the workers make at once.
+// Calls returns how many calls the workers make at once.
 func (w Workers) Calls() int64 { return w.batches(1) }
 
-// Slots is how many slots they have, and Concurrency the most calls that one makes at once.
+// Slots returns how many slots they have, and Concurrency the most calls that one makes at once.
 func (w Workers) Slots() (slots, concurrency int) {
 	for _, one := range w {
 		slots, concurrency = slots+one.Slots, max(concurrency, one.Concurrency)
@@ -64,7 +64,7 @@ func (w Workers) Slots() (slots, concurrency int) {
 	return slots, concurrency
 }
 
-// batches is how many batches of so many items keep all their slots busy.
+// batches returns how many batches of so many items keep all their slots busy.
 func (w Workers) batches(items int64) int64 {
 	sum := int64(0)
 	for _, one := range w {
@@ -79,8 +79,8 @@ type View wire.PoolView
 // Of returns a view as what computes with it: both are one object.
 func Of(v *wire.PoolView) *View { return (*View)(v) }
 
-// Window is the automatic window, [limits.LeastAutoWindow] … [limits.MaxWindow]: twice the batches that keep busy all
-// slots known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
+// Window returns the automatic window, [limits.LeastAutoWindow] … [limits.MaxWindow]: twice the batches that keep busy
+// all slots known of. So when a batch ends its slot finds the next one in the queue, and has time until the job has
 // answered. A batch of at least as many items as a slot makes calls at once keeps the slot busy; of smaller ones it
 // takes several. If slots wait nevertheless, the window doubles (see [Sample]): not every worker is known, or batches
 // are over before the job can answer.
@@ -93,8 +93,8 @@ func (v View) Window() int {
 	return min(max(limits.LeastAutoWindow, int(known), v.Grown), limits.MaxWindow)
 }
 
-// FeedWindow is the automatic window of a feed: as many batches as the known workers make calls at once, so that none
-// is sent to wait in a queue where it cannot grow. Without a known worker it is one batch.
+// FeedWindow returns the automatic window of a feed: as many batches as the known workers make calls at once, so that
+// none is sent to wait in a queue where it cannot grow. Without a known worker it is one batch.
 func (v View) FeedWindow() int { return int(min(max(1, Workers(v.Workers).Calls()), limits.MaxWindow)) }
 
 // Hear notes what has been heard of workers. If some have dropped out, what the window has grown by goes, too: it

@@ -53,7 +53,7 @@ func (s Slowed) Rate(now time.Time) job.Rate {
 	return 0
 }
 
-// Next is when the limit, if there is one, grows or ends.
+// Next returns when the limit, if there is one, grows or ends.
 func (s Slowed) Next(now time.Time) time.Time {
 	return s.From.Add((max(0, now.Sub(s.From))/recoverEvery + 1) * recoverEvery)
 }
