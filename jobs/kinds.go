@@ -27,7 +27,7 @@ type kind struct {
 	replaces bool
 }
 
-// kindOf returns the kind of a job: the one place that asks for it.
+// kindOf returns the kind of a job by its spec.
 func kindOf(spec job.Spec, redrive *job.Redrive) kind {
 	switch {
 	case redrive != nil:

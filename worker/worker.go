@@ -11,10 +11,11 @@ package worker
 //
 //	handler.go, stateful.go            Go handlers: their kinds, state, and items before they are batched
 //	exec.go                            a process for each call
-//	serve.go, program*.go              programs that serve, as the host sees them: calls, frames, ends
+//	serve.go, program*.go              programs that serve, as the host sees them: calls, frames
+//	programend.go                      the end of a program: its stacks, kills, which call in hand it is blamed on
 //	slotserver.go, childmain.go        Go handlers in processes of this program
 //	slots.go, concurrency.go           slots and their start, their calls at once
-//	restarts.go                        the restarts of their programs, and processes that cannot be begun for now
+//	restarts.go                        the restarts of their programs, which of them count, and processes that cannot be begun for now
 //	environment.go                     what a process is given: variables, CPUs, Python's helper; programs that cannot be run
 //	worker.go, options.go              the worker; its options, and what its jobs may reach
 //	stopping.go                        a drain; what a handler sees of a stop; stops that a new worker waits for; hooks

@@ -21,7 +21,8 @@
 // each half gets one try, a single item one more. So one bad item among n costs 2·log₂(n) + attempts further calls,
 // and no other item. A handler that takes items one by one, or that names the items that failed, needs none of that.
 //
-// If a program dies with several calls in hand, those are made again in halves, each of which has the program to
+// Which call the end of a program is blamed on, and who counts it, the worker says (worker/programend.go). If a program
+// dies with several calls in hand, those are made again in halves, each of which has the program to
 // itself, until one call dies alone (internal/company, decision 023).
 //
 // A batch whose workers keep dying is narrowed down by the leg in the same way (dispatch/task.go): it

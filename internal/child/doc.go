@@ -39,6 +39,6 @@
 // small process in its own session, which notices the end of the worker's pipe; a guard that dies is replaced at once.
 // A child is awaited without being reaped, its group is killed, then it is reaped: its number cannot be another's in
 // between. The wait is like that for a connection, not a blocking system call, which would keep a processor from the
-// other goroutines for up to 10 ms. Kills that stint decides on (stop, drain, another call's expiry, isolation) do not
-// count as restarts of a slot, and after an answered item it has its full budget of restarts again.
+// other goroutines for up to 10 ms. Restarts of a slot are counted by the worker (worker/restarts.go): kills that
+// stint decides on (stop, drain, another call's expiry, isolation) do not count.
 package child

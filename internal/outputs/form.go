@@ -7,7 +7,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// form is what becomes of the parts of a job. The forms are in formOf: nothing else asks how the output is named.
+// form is what becomes of the parts of a job. The forms are in formOf, which chooses by the spec.
 type form struct {
 	// publish makes the output, and publishes it after the files beside it. begin returns what is joined of the parts
 	// already.

@@ -47,7 +47,8 @@
 //
 // Scopes belong to clients, one for each program and for each Go call; the worker's watchdog looks at all of them ten
 // times a second. Before it has a program killed it handles the frames that the program has already sent: a release
-// sent in time saves it. It requests the program's stacks first, which end up in the error.
+// sent in time saves it. The worker requests the program's stacks first (worker/programend.go), which end up in the
+// error.
 //
 // Beside every batch runs a watch (internal/calls/callwatch.go): it holds the timers of the calls in hand, each in its
 // lane (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
