@@ -123,7 +123,7 @@ func TestPlan_Tiles(t *testing.T) {
 	for ext, format := range map[string]wire.Format{"jsonl": records.JSONL, "csv": records.CSV, "txt": records.Text, "tsv": records.CSV, "json": records.JSONL, "array.json": records.JSONL} {
 		t.Run(ext, func(t *testing.T) {
 			t.Parallel()
-			for round := range uint64(25) {
+			for round := range jobtest.Rounds(25) {
 				random := jobtest.Seeded(t, seed+round)
 				var files []string
 				var want []string
@@ -623,7 +623,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 	t.Parallel()
 	const seed = 1000
 	exts := []string{"jsonl", "csv", "txt", "txt.gz"}
-	for round := range uint64(40) {
+	for round := range jobtest.Rounds(40) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, seed+round)
