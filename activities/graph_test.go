@@ -37,7 +37,7 @@ func (g *graph) each(p *staged, c *calls.Call, item calls.Item) {
 func TestPipeline_P2_P3_P4_AnyGraph(t *testing.T) {
 	t.Parallel()
 	const seed = 700
-	for round := range uint64(32) {
+	for round := range jobtest.Rounds(32) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, seed+round)

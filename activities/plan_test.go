@@ -118,7 +118,7 @@ func TestPlan_Tiles(t *testing.T) {
 	for ext, format := range map[string]wire.Format{"jsonl": records.JSONL, "csv": records.CSV, "txt": records.Text, "tsv": records.CSV, "json": records.JSONL, "array.json": records.JSONL} {
 		t.Run(ext, func(t *testing.T) {
 			t.Parallel()
-			for round := range uint64(25) {
+			for round := range jobtest.Rounds(25) {
 				random := jobtest.Seeded(t, seed+round)
 				var files []string
 				var want []string

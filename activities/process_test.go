@@ -188,7 +188,7 @@ func TestProcess_InvalidItems(t *testing.T) {
 // Failed ordinals keep their insertion offset: put there, a result would be at its place.
 func TestProcess_InsertionOffsets(t *testing.T) {
 	t.Parallel()
-	for round := range uint64(15) {
+	for round := range jobtest.Rounds(15) {
 		random := jobtest.Seeded(t, 500+round)
 		n := 1 + random.IntN(200)
 		invalid, failed, dropped := map[int]bool{}, map[int]bool{}, map[int]bool{}

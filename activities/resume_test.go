@@ -23,7 +23,7 @@ func TestPlan_ResumeSkipsExactlyWhatIsAccepted(t *testing.T) {
 	t.Parallel()
 	const seed = 1000
 	exts := []string{"jsonl", "csv", "txt", "txt.gz"}
-	for round := range uint64(40) {
+	for round := range jobtest.Rounds(40) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, seed+round)

@@ -88,7 +88,7 @@ func (f *fixture) untilDone(in wire.ProcessInput, cut func() time.Duration) (tot
 func TestD5_TriesGoOnOverCuts(t *testing.T) {
 	t.Parallel()
 	const items, attempts = 60, 4
-	for seed := range uint64(25) {
+	for seed := range jobtest.Rounds(25) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 5))

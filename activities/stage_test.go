@@ -196,7 +196,7 @@ func (p *staged) runsUntil(random *rand.Rand, stops int, until func() int) (head
 func TestPipeline_P1_AnyOrder(t *testing.T) {
 	t.Parallel()
 	const seed = 20
-	for round := range uint64(40) {
+	for round := range jobtest.Rounds(40) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := jobtest.Seeded(t, seed+round)

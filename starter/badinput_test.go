@@ -1,11 +1,15 @@
 package starter_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -350,8 +354,21 @@ func TestBadInput_ServerThatIsNotThere(t *testing.T) {
 // freeAddress is an address at which nobody listens, for a server of the test.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	for {
+		port := lowPorts + (int64(os.Getpid())+lowPort.Add(1))%(1<<13)
+		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(port, 10))
+		listener, err := net.Listen("tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, listener.Close())
+		return address
+	}
 }
+
+// lowPorts are below those that the system gives to whoever asks for any: nobody gets one by chance before it is used. No two tests of
+// this process get the same.
+const lowPorts = 20_000
+
+var lowPort atomic.Int64

@@ -92,10 +92,7 @@ func script(t *testing.T, blocks []string) string {
 // freePort returns a port of this machine that nobody uses.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err := net.SplitHostPort(freeAddress(t))
 	require.NoError(t, err)
 	return port
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/worker"
 	"go.uber.org/goleak"
 )
@@ -13,6 +14,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(asWorker); name != "" {
 		os.Exit(serveAs(name))
 	}
+	jobtest.Overlap()
 	goleak.VerifyTestMain(tests{m})
 }
 

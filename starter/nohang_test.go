@@ -451,7 +451,7 @@ func (p *process) until(limit time.Duration, holds func() bool) bool {
 		select {
 		case <-p.ended:
 			return holds()
-		case <-time.After(10 * pollEvery):
+		case <-time.After(2 * pollEvery):
 		}
 		if time.Now().After(deadline) {
 			return false

@@ -73,7 +73,7 @@ func TestT14_HealthOverALife(t *testing.T) {
 	defer drain()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	require.Eventually(t, func() bool { status, _ := health(t, address); return status == http.StatusOK }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { status, _ := health(t, address); return status == http.StatusOK }, patience, pollEvery)
 	run, _ := c.start("in.jsonl", "1\n2\n3\n", func(s *job.Spec) { s.BatchItems = 10 })
 	<-begun
 	status, now := health(t, address)
@@ -86,7 +86,7 @@ func TestT14_HealthOverALife(t *testing.T) {
 	require.Equal(t, "job/items 0–2", now.Timers[0].Worker)
 
 	drain()
-	require.Eventually(t, func() bool { return w.Health().State == "draining" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Health().State == "draining" }, patience, pollEvery)
 	status, now = health(t, address)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"it is draining"}, now.Why)
@@ -101,7 +101,7 @@ func TestT14_HealthOverALife(t *testing.T) {
 	c.serve(h, worker.Options{Sinks: []worker.Sink{second}, SinkInterval: time.Millisecond})
 	report := c.wait(run)
 	require.Equal(t, job.Completed, report.State)
-	require.Eventually(t, func() bool { return second.last(t).Total.OK == report.OK-first.Total.OK }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return second.last(t).Total.OK == report.OK-first.Total.OK }, patience, pollEvery)
 }
 
 // B10: the sinks get the last snapshot after an error, too.

@@ -33,12 +33,12 @@ func TestWorker_LateBinding(t *testing.T) {
 		fmt.Fprintln(&input, i)
 	}
 	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.BatchItems, s.Expiry = batch, time.Hour })
-	require.Eventually(t, func() bool { return busy.Load() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return busy.Load() == 1 }, patience, pollEvery)
 	c.serve(worker.Each(func(_ context.Context, i int) (int, error) {
 		other.Add(1)
 		return i, nil
 	}), worker.Options{Slots: 1})
-	require.Eventually(t, func() bool { return other.Load() == n-batch }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return other.Load() == n-batch }, patience, pollEvery)
 	require.EqualValues(t, 1, busy.Load())
 	close(held)
 	require.Equal(t, job.Completed, c.wait(run).State)

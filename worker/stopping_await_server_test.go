@@ -74,7 +74,7 @@ func TestStop_S17_PoolOfALaterStage(t *testing.T) {
 	require.Eventually(t, func() bool { // what has come to the second stage waits there
 		report, err := run.Report(t.Context())
 		return err == nil && report.Stages[1].InFlight > 4
-	}, patience, time.Millisecond)
+	}, patience, pollEvery)
 	first.drain()
 	second.drain()
 	first.await()
@@ -149,7 +149,7 @@ func TestFeed_S17_StoppedWhileNoWorkerIsAlive(t *testing.T) {
 	require.Eventually(t, func() bool {
 		report, err := f.run.Report(t.Context())
 		return err == nil && report.InFlight > 4
-	}, patience, time.Millisecond)
+	}, patience, pollEvery)
 	first.drain()
 	first.await()
 	require.NoError(t, f.run.Stop(t.Context(), job.Stop{Reason: "enough", Grace: "1h"}))

@@ -74,7 +74,7 @@ func TestStop_EndsInOrder(t *testing.T) {
 			c.serve(h, worker.Options{Slots: 1, Dir: c.dir, KillAfter: time.Second})
 			run, _ := c.start("in.txt", "a\n", nil)
 			pid := filepath.Join(c.dir, "pid")
-			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, pollEvery)
 			require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "enough", Grace: "1s"}))
 			report := c.wait(run)
 			require.Equal(t, job.Stopped, report.State)
@@ -117,7 +117,7 @@ func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 			stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: 4 * time.Second})
 			run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Expiry = time.Hour })
 			pid := filepath.Join(c.dir, "pid")
-			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, pollEvery)
 			c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
 			stubborn.drain()
 			report := c.wait(run)
@@ -349,7 +349,7 @@ func TestStop_WhileNoWorkerIsAlive(t *testing.T) {
 			require.Eventually(t, func() bool {
 				report, err := run.Report(t.Context())
 				return err == nil && report.InFlight > 4
-			}, patience, time.Millisecond)
+			}, patience, pollEvery)
 			first.drain()
 			first.await()
 			require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "enough", Grace: "1h"}))
@@ -398,14 +398,14 @@ func TestStop_B9_Auto(t *testing.T) {
 	var first, second waiter
 	drained := c.serve(first.handler(), auto)
 	run, spec := c.start("in.jsonl", content, nil)
-	require.Eventually(t, func() bool { return first.atOnce.Load() >= 100 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return first.atOnce.Load() >= 100 }, patience, pollEvery)
 	drained.drain()
 	drained.await()
 	done := first.done.Load()
 	require.Less(t, done, int64(40_000))
 
 	c.serve(second.handler(), auto)
-	require.Eventually(t, func() bool { return second.atOnce.Load() >= 100 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return second.atOnce.Load() >= 100 }, patience, pollEvery)
 	require.NoError(t, run.Stop(t.Context(), job.Stop{Reason: "that will do"}))
 	stopped := c.wait(run)
 	require.Equal(t, job.Stopped, stopped.State)

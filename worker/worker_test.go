@@ -28,6 +28,9 @@ import (
 // broken.
 const patience = 3 * time.Minute
 
+// pollEvery is how often the server is asked about what cannot announce itself. Each question costs the server and a worker some work.
+const pollEvery = 10 * time.Millisecond
+
 var silent = slog.New(slog.DiscardHandler)
 
 // cluster is a Temporal server, with a directory for inputs and outputs.
@@ -241,7 +244,7 @@ func TestWorker_DrainHandsTheRestOn(t *testing.T) {
 		fmt.Fprintln(&input, i)
 	}
 	run, _ := c.start("in.jsonl", input.String(), func(s *job.Spec) { s.BatchItems, s.Expiry = n, time.Hour })
-	require.Eventually(t, func() bool { return done.Load() > 5 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return done.Load() > 5 }, patience, pollEvery)
 	first.drain()
 	first.await() // long before Options.Drain
 	left := done.Load()
@@ -339,7 +342,7 @@ func TestWorker_EndsWhileProgramsStart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(c.dir, "begun"))
 		return err == nil
-	}, patience, time.Millisecond)
+	}, patience, pollEvery)
 	select {
 	case <-s.ready:
 		require.Fail(t, "it is ready before its program is")

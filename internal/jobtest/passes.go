@@ -16,6 +16,15 @@ func Unraced(t testing.TB) {
 	}
 }
 
+// Rounds returns how many rounds of random input a test makes: n, and a quarter of them under the race detector, for
+// which one round is like another.
+func Rounds(n uint64) uint64 {
+	if raced {
+		return max(1, n/4)
+	}
+	return n
+}
+
 // Overlap has twice as many tests as usual run beside each other, unless a flag says how many: the tests of a package
 // that wait for processes and servers most of the time. A TestMain calls it before it runs the tests.
 func Overlap() {

@@ -29,10 +29,10 @@ type feedSimulation struct {
 	closed    bool
 }
 
-// TestModel_Feed runs 3,000 schedules of feeds (300 with -short), the same ones each time: see [TestModel].
+// TestModel_Feed runs 3,000 schedules of feeds (100 with -short), the same ones each time: see [TestModel].
 func TestModel_Feed(t *testing.T) {
 	t.Parallel()
-	runAll(t, 3_000, 300, 2, simulateFeed)
+	runAll(t, 0.3, 3_000, 100, 2, simulateFeed)
 }
 
 // asked has an activity done, and returns the result that the server has taken.
@@ -334,10 +334,10 @@ func simulateFeed(c *choices) (log []string, err error) {
 	return newFeed(c, job.Spec{Pool: "pool", Format: "text", BatchItems: 3}).schedule()
 }
 
-// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (150 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (50 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedStages(t *testing.T) {
 	t.Parallel()
-	runAll(t, 2_000, 150, 4, func(c *choices) (log []string, err error) {
+	runAll(t, 0.2, 2_000, 50, 4, func(c *choices) (log []string, err error) {
 		f := newFeed(c, job.Spec{Format: "jsonl", BatchItems: 3, Stages: stagestest.Stages(evenly{c}, 12)})
 		f.begin()
 		return f.schedule()

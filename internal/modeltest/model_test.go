@@ -24,20 +24,17 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestModel runs 10,000 schedules (500 with -short), the same ones each time. With STINT_MODEL it runs so many
-// others, from the seed STINT_TEST_SEED or from a new seed. The other tests of models then run more in the same proportion.
+// TestModel runs 5,000 schedules (150 with -short), the same ones each time. With STINT_MODEL it runs so many
+// others, from the seed STINT_TEST_SEED or from a new seed. The other tests of models then run their share of that.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	runAll(t, usually, 500, 1, simulate)
+	runAll(t, 1, 5_000, 150, 1, simulate)
 }
 
-// usually is how many schedules a test with a share of one runs: TestModel, and all those together that run the workflows.
-const usually = 10_000
-
-// runAll runs so many schedules, or fewer with -short: see [TestModel].
-func runAll(t *testing.T, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
+// runAll runs so many schedules, or fewer with -short: see [TestModel]. The shares of those that run the workflows add up to one.
+func runAll(t *testing.T, share float64, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
 	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
-		schedules, seed = max(1, n*schedules/usually), uint64(time.Now().UnixNano())
+		schedules, seed = max(1, int(float64(n)*share)), uint64(time.Now().UnixNano())
 	} else if testing.Short() {
 		schedules = short
 	}
