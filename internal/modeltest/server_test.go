@@ -359,10 +359,13 @@ func query[T any](v *server, id, name string, args ...any) (answer T, err error)
 	}
 	in := make([]reflect.Value, handler.Type().NumIn())
 	for i := range in {
-		in[i] = reflect.New(handler.Type().In(i)).Elem()
-		if i < len(args) {
-			in[i].Set(reflect.ValueOf(args[i]))
+		at := reflect.New(handler.Type().In(i))
+		if i < len(args) { // a handler gets a copy, perhaps of another type
+			if err := converter.GetDefaultDataConverter().FromPayloads(payload(args[i]), at.Interface()); err != nil {
+				return answer, err
+			}
 		}
+		in[i] = at.Elem()
 	}
 	out := handler.Call(in)
 	if err, _ := out[1].Interface().(error); err != nil {
