@@ -105,7 +105,8 @@ func TestStop_EndsInOrder(t *testing.T) {
 	}
 }
 
-// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere.
+// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere. What is left of the drain when it
+// is killed, a tenth, is enough for the batch's answer on a slow machine, too.
 func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	for kind, h := range map[string]worker.Handler{
@@ -114,7 +115,7 @@ func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			c := setup(t)
-			stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: 4 * time.Second})
+			stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: 20 * time.Second})
 			run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Expiry = time.Hour })
 			pid := filepath.Join(c.dir, "pid")
 			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, pollEvery)
