@@ -92,7 +92,7 @@ type progress struct {
 	jobs map[string]*jobProgress // by run ID
 }
 
-// jobNews are those of one job.
+// jobProgress is that of one job.
 type jobProgress struct {
 	running  []*execution
 	last     time.Time // when the job has heard of any of them

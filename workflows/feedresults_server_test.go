@@ -298,7 +298,7 @@ func TestFeed_F11_Results(t *testing.T) {
 	}
 	require.NoError(t, feed.Close(ctx))
 	report := j.completes()
-	require.Greater(t, report.Feed.Segments, 4)
+	require.Greater(t, report.Feed.Segments, 2, "results lie in several segments")
 	require.Equal(t, want, <-all)
 	require.Equal(t, wantSecond, <-second)
 

@@ -23,7 +23,7 @@ import (
 // 70. The run then starts nothing, waits for its open legs, at most 24, and ends with at most 4,096 + 24·51 = 5,320
 // events. A leg inside the job adds 1,300 events at most, and there is one at a time: more than one only if the input
 // is still being written, and then each takes about 20 events and a run some 200 of them. News of the pool (see
-// dispatch.PoolNews) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
+// wire.PoolReport) are 4 events each, and 5 more for a window that grows: some ten in the life of a job.
 //
 // The next run gets the spec, the state of the work, counts, what is known of 64 workers (6 KB) and the heads of the
 // manifest chain: one for each leg that was open, at most 25 (2 KB), however many manifests there are. These are at

@@ -62,7 +62,7 @@ var bounds = []struct {
 		job.Output.Split wire.ReportInput.Location`},
 	// A host, a process and a pool: see worker.New.
 	{foreign, 6*64 + 20 + limits.MaxName, `
-		wire.Place.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
+		wire.SlotRef.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
 		wire.ProcessResult.Worker wire.PlanResult.Worker wire.PlanLoopResult.Worker`},
 
 	{plain, limits.MaxName, `
@@ -86,8 +86,8 @@ var bounds = []struct {
 	{plain, 100, `
 		wire.Ref.Sources wire.PlanResult.Sources job.LoopSlot.Head
 		wire.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
-		wire.ActivityPlace.Activity wire.CameBack.Activity job.HookRun.Skipped
-		wire.Place.Process wire.HookInput.Key wire.Answer.Flying job.Progress.Flying
+		wire.ActivitySlot.Activity wire.CameBack.Activity job.HookRun.Skipped
+		wire.SlotRef.Process wire.HookInput.Key wire.Answer.Flying job.Progress.Flying
 		wire.LocateInput.Processes wire.LocateInput.Silent wire.LocateResult.Ended
 		wire.LegResult.Manifests wire.CommitInput.Previous wire.LegInput.Previous
 		wire.PlanInput.Resume wire.FinishInput.Manifests wire.FinishResult.Manifests
@@ -116,7 +116,7 @@ var bounds = []struct {
 		wire.ProcessResult.Left`},
 	{list, limits.MaxStragglers, "job.Report.Stragglers wire.Outcomes.Stragglers"},
 	{list, limits.MaxWorkers, "job.Report.Workers job.Progress.Workers wire.Outcomes.Workers"},
-	{list, pool.MaxWorkers, "wire.Outcomes.Pool wire.PoolNews.Workers wire.PoolView.Workers"},
+	{list, pool.MaxWorkers, "wire.Outcomes.Pool wire.PoolReport.Workers wire.PoolView.Workers"},
 	{list, 60, "job.Report.Hooks"}, // 20 of each stage
 	{list, 1000, "wire.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
 	{list, wire.PageBatches, `
@@ -225,7 +225,7 @@ func jobRows(l *fullest) []row {
 		{"WriteFailures", full(wire.FailuresInput{}, ""), mostSent},
 		{"hook", full(wire.HookInput{}, ""), mostSent},
 		{"Locate", full(wire.LocateInput{}, ""), mostSent},
-		{"places", full(wire.LocateResult{}, "wire.ActivityPlace.Clock"), mostSent},
+		{"places", full(wire.LocateResult{}, "wire.ActivitySlot.Clock"), mostSent},
 		{"Served", full(wire.ServedInput{}, ""), mostSent},
 		{"unserved pools", full(wire.ServedResult{}, ""), mostSent},
 

@@ -296,7 +296,7 @@ type CallLimits struct {
 	Backoff      time.Duration `json:"backoff"`
 }
 
-// Place says where a batch runs.
+// SlotRef says where a batch runs.
 type SlotRef struct {
 	Worker      string `json:"worker,omitempty"`
 	Slot        int    `json:"slot"`
@@ -349,7 +349,7 @@ type CameBack struct {
 	Clock    *job.LoopSlot `json:"clock,omitempty"` // of a slot of a loop: Doubt is the ordinal after the last tick that it has begun
 }
 
-// ActivityPlace says where an activity runs.
+// ActivitySlot says where an activity runs.
 type ActivitySlot struct {
 	Activity string `json:"activity"` // its ID
 	SlotRef

@@ -92,7 +92,7 @@ func (c *Counts) Add(o Counts) {
 	c.Barren = c.Barren || o.Barren
 }
 
-// PoolNews is what a leg reports of its pool: the argument of SignalPool.
+// PoolReport is what a leg reports of its pool: the argument of SignalPool.
 type PoolReport struct {
 	Workers []PoolWorker `json:"workers,omitempty"`
 	// Since is from when on slots have waited for batches; zero: they have not.
