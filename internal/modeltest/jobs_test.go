@@ -106,6 +106,9 @@ func (j *jobSimulation) schedule() (log []string, err error) {
 	return nil, nil
 }
 
+// maxRuns is far more runs than faults end.
+const maxRuns = 10 * maxFaults
+
 var errHopeless = errors.New("nothing worked")
 
 // complete runs the job, or its redrive, until it has completed.
@@ -131,6 +134,9 @@ func (j *jobSimulation) complete() error {
 		if next == nil {
 			if done, err := j.ended(v); done || err != nil {
 				return err
+			}
+			if runs > maxRuns {
+				return fmt.Errorf("the job does not complete: run after run ends as %s: %v", j.report.State, j.report.Error)
 			}
 			resumed := j.next(j.report)
 			resumed.Salvage = slices.Clone(j.in.Salvage[max(0, len(j.in.Salvage)-j.report.Salvage):])
