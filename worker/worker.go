@@ -15,9 +15,9 @@ package worker
 //	programend.go                      the end of a program: its stacks, kills, which call in hand it is blamed on
 //	slotserver.go, childmain.go        Go handlers in processes of this program
 //	slots.go, concurrency.go           slots and their start, their calls at once
-//	restarts.go                        the restarts of their programs, which of them count, and processes that cannot be begun for now
+//	restarts.go                        restarts of their programs: which count; processes that cannot be begun for now
 //	environment.go                     what a process is given: variables, CPUs, Python's helper; programs that cannot be run
-//	worker.go, options.go              the worker; its options, and what its jobs may reach
+//	worker.go, options.go              the worker; its options, how many items a call gets, what its jobs may reach
 //	stopping.go                        a drain; what a handler sees of a stop; stops that a new worker waits for; hooks
 //	health.go, metrics.go, events.go   what a worker shows and counts; whether Temporal answers it
 

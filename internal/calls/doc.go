@@ -11,7 +11,8 @@
 //	abandon.go    leaves behind a Go call that does not return, and says what becomes of it
 //	slowdown.go   what a handler sees of a stop; how it asks for less
 //	lane.go       one call at a time, of those that a batch has at once, and its goroutine
-//	callsize.go   how many items a call gets; how much they may answer; how many items may begin
+//	callsize.go   arithmetic of how many items a call gets (handlers say what they want, package worker); how much they
+//	              may answer; how many items may begin
 //	slot.go       where calls run
 //	solo.go       calls in their own process; a call within a call
 //

@@ -1,3 +1,4 @@
+// Package lookup asks the server where batches run, by their last heartbeats, and what else it knows of workflows.
 package lookup
 
 import (

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package procs reads what the kernel reports about processes (Linux only).
+// Package procs reads what the kernel reports about processes, and kills one only if its number is still its own: by
+// pidfd and start time (Linux only).
 package procs
 
 import (

@@ -1,4 +1,5 @@
-// Package execute has activities and legs executed: with which options, and what their errors mean to a job.
+// Package execute has activities and legs executed: with which options, and what their errors mean to a job. The
+// heartbeat timeout, which takes a batch from a dead worker, is set here.
 package execute
 
 import (
