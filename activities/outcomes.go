@@ -36,11 +36,12 @@ func (e *execution) prepare(b *block, first int64) {
 // beforehand returns the outcome of an item before any call; nil: a handler gets it. err is why it is not in its
 // format.
 func (e *execution) beforehand(data []byte, err error) *records.Outcome {
+	gathers := e.in.Gathers()
 	switch v := e.in.Verdict; {
 	case err != nil:
 		f := calls.InvalidFault(err)
-		return &records.Outcome{Failure: &job.Failure{Kind: f.Kind, Error: f.Err, Attempts: 1}}
-	case e.in.Gathers():
+		return &records.Outcome{Failure: &job.Failure{Kind: f.Kind, Error: f.Err, Attempts: 1}, Carried: gathers}
+	case gathers:
 		return &records.Outcome{Value: data, Carried: true}
 	case v != nil:
 		return &records.Outcome{Failure: &job.Failure{Kind: v.Kind, Error: v.Error, Attempts: v.Attempts}}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,5 +52,19 @@ func TestCall_Lines(t *testing.T) {
 			require.Equal(t, test.want, strings.Join(tried, ""), "halves have their own lines")
 			require.Equal(t, test.want, f.output(result.Entry))
 		})
+	}
+}
+
+// A step that only gathers what members have made of the items is meant to call no handler, whatever becomes of an item: no outcome of it
+// counts as one of a handler's.
+func TestOutcomes_OfAGatheringStepAreCarried(t *testing.T) {
+	t.Parallel()
+	for _, gathers := range []bool{false, true} {
+		e := &execution{in: wire.ProcessInput{Stage: &wire.Stage{Gather: gathers, Last: true}}}
+		tooLong := e.beforehand(nil, errors.New("too long"))
+		require.NotNil(t, tooLong.Failure)
+		require.Equal(t, gathers, tooLong.Carried)
+		valid := e.beforehand([]byte("1"), nil)
+		require.Equal(t, gathers, valid != nil && valid.Carried)
 	}
 }
