@@ -205,17 +205,11 @@ func (a *Answer) Fail(f *Fault, tries int) {
 
 // hold leaves a hole for an item that is called again; f, which may be nil, is why.
 func (a *Answer) hold(f *Fault) {
-	a.later++
 	a.addSpecial(Span{Later: true, Fault: f})
 }
 
 func (a *Answer) addSpecial(o Span) {
 	o.start, o.End, o.items = len(a.Buf), len(a.Buf), 1
-	if o.Fault != nil && !o.Later {
-		a.faults++
-		a.texts += TextBytes(&o.Fault.Err)
-		a.Live.Add(0, 1)
-	}
 	a.add(o)
 }
 
@@ -223,9 +217,16 @@ func (a *Answer) add(o Span) {
 	if o.Drop || o.Later || o.Fault != nil || o.Known != nil {
 		a.Special++
 	}
+	if o.Fault != nil && !o.Later {
+		a.faults++
+		a.texts += TextBytes(&o.Fault.Err)
+		a.Live.Add(0, 1)
+	}
 	a.outcomes = append(a.outcomes, o)
 	a.Count += int(o.items)
-	if !o.Later {
+	if o.Later {
+		a.later++
+	} else {
 		a.Live.Add(int(o.items), 0)
 	}
 }
@@ -264,9 +265,6 @@ func (a *Answer) Cut(n int, into *Answer) {
 
 // take adds an outcome of another answer.
 func (a *Answer) take(o Span, from *Answer) {
-	if o.Later {
-		a.later++
-	}
 	if o.Later || o.Fault != nil || o.Drop {
 		a.addSpecial(o)
 		return
@@ -278,49 +276,71 @@ func (a *Answer) take(o Span, from *Answer) {
 }
 
 // Fill adds the outcomes that items had before any call. The answer has those of others of the items, as far as they
-// have any, and then has those of all up to the first that has none. What is filled in already stays.
+// have any, and then has those of all up to the first that has none. What is filled in already stays. Results stay where
+// they lie in the buffer, unless others come between them.
 func (a *Answer) Fill(items []Item) {
-	had := a.spans()
 	filled := Answer{gate: a.gate}
-	fresh, failed := 0, 0
-	for i := range items {
-		known := items[i].Outcome
-		if len(had) > 0 && had[0].Known == known {
-			filled.take(had[0], a)
-			had = had[1:]
-			continue
-		}
-		if known == nil {
-			break
-		}
-		filled.addKnown(known)
-		if !known.Counted {
-			fresh++
-			if known.Failure != nil {
-				failed++
+	inPlace := !slices.ContainsFunc(items, func(item Item) bool { return item.Outcome != nil && item.Outcome.Value != nil })
+	if inPlace || a.Count == 0 {
+		filled.Buf = a.Buf
+	}
+	next, fresh, failed := 0, 0, 0
+	known := func(before *records.Outcome) { // those of the next items, up to the one that is filled in already
+		for ; next < len(items) && items[next].Outcome != nil && items[next].Outcome != before; next++ {
+			o := items[next].Outcome
+			filled.addKnown(o)
+			if !o.Counted {
+				fresh++
+				if o.Failure != nil {
+					failed++
+				}
 			}
 		}
 	}
+	a.Each(func(o Span) {
+		known(o.Known)
+		if inPlace {
+			filled.keepSpan(o)
+		} else {
+			filled.take(o, a)
+		}
+		next++
+	})
+	known(nil)
 	filled.Live = a.Live
 	filled.Live.Add(fresh, failed)
 	*a = filled
 }
 
+// keepSpan adds an outcome whose result lies in the buffer. Lines that are results of calls, and lie beside each other,
+// are one span.
+func (a *Answer) keepSpan(o Span) {
+	plain := func(o *Span) bool { return !o.Later && !o.Drop && !o.flat && o.Fault == nil && o.Known == nil }
+	if last := len(a.outcomes) - 1; last >= 0 && plain(&o) && plain(&a.outcomes[last]) {
+		a.outcomes[last].End = o.End
+		a.outcomes[last].items++
+		a.Count++
+		return
+	}
+	a.add(o)
+}
+
 func (a *Answer) addKnown(known *records.Outcome) {
 	o := Span{Known: known, items: 1}
+	if last := len(a.outcomes) - 1; last >= 0 {
+		o.start = a.outcomes[last].End
+	}
+	o.End = o.start
 	switch f := known.Failure; {
 	case f != nil:
 		o.Fault, o.Tries = (&Fault{Kind: f.Kind, Err: f.Error}).bounded(), int32(f.Attempts)
 	case known.Value != nil:
-		o.start = len(a.Buf)
 		a.Buf = append(append(a.Buf, known.Value...), '\n')
 		o.End = len(a.Buf)
-		a.add(o)
-		return
 	default:
 		o.Drop = true
 	}
-	a.addSpecial(o)
+	a.add(o)
 }
 
 // spans returns the outcomes, one of each item.

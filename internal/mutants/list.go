@@ -231,13 +231,11 @@ var mutants = []mutant{
 	// outcomes before a call
 	{
 		name: "outcomes: those behind an item without one are recorded", file: "internal/calls/answer.go",
-		old: `		if known == nil {
-			break
-		}
+		old: `	known(nil)
 `,
-		new: `		if known == nil {
-			continue
-		}
+		new: `	for ; next < len(items); next++ {
+		known(nil)
+	}
 `,
 		pkg: "./internal/calls", tests: "TestAnswer_Fill",
 	},
