@@ -124,7 +124,7 @@ func (f *scriptedFeed) quickly(ctx workflow.Context, in wire.FeedLegInput) (wire
 		_ = workflow.SignalExternalWorkflow(ctx, workflow.GetInfo(ctx).ParentWorkflowExecution.ID, "", name, fromLeg(arg)).Get(ctx, nil)
 	}
 	opening.First += 1500
-	r := wire.LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}, Window: in.Window}
+	r := wire.LegResult{Accepted: opening.First, Manifests: []string{fmt.Sprintf("run/manifests/%016x.jsonl", in.Number)}}
 	r.Totals = job.Totals{OK: 1500, Batches: 1500, Calls: 1500}
 	for range 3 {
 		_ = workflow.Sleep(ctx, 10*time.Second)

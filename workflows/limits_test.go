@@ -65,7 +65,7 @@ func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult 
 	w.manifests[key] = wire.CommitInput{Previous: in.Previous, Entries: []wire.Entry{all}}
 	w.mu.Unlock()
 	return wire.LegResult{
-		Manifests: []string{key}, Window: in.Window, Outcomes: wire.Outcomes{
+		Manifests: []string{key}, Outcomes: wire.Outcomes{
 			Speed:  wire.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
 			Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
 		},

@@ -228,6 +228,15 @@ var mutants = []mutant{
 		pkg: "./activities", tests: "TestPipeline_P1_AnyOrder",
 	},
 
+	// places of the window
+	{
+		name: "places: a leg that has ended keeps what it was granted after its report", file: "workflows/internal/coordinate/window.go",
+		old: `	c.Places += l.Places
+	l.Places, l.gone = 0, true
+`, new: "\tl.gone = true\n",
+		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
+	},
+
 	// outcomes before a call
 	{
 		name: "outcomes: those behind an item without one are recorded", file: "internal/calls/answer.go",

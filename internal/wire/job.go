@@ -111,8 +111,7 @@ type LegResult struct {
 	Outcomes
 	Manifests []string `json:"manifests"` // heads of the chain after this leg
 	// Left is how many items the leg did not get to, because of a stop or of Error.
-	Left   int64 `json:"left,omitempty"`
-	Window int   `json:"window"` // places that it held at its end
+	Left int64 `json:"left,omitempty"`
 	// Of a leg of a feed: how many items the feed had accepted at its end, and how many resets have discarded in it.
 	Accepted  int64 `json:"accepted,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`

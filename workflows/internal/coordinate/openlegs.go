@@ -36,7 +36,7 @@ type OpenLeg struct {
 	Dry      bool              // it has handed places back, so it needs no more of them
 	bounds   []wire.StageBound // its shares of the windows of stages
 	Told     int               // how often it was sent limits
-	gone     bool              // it has ended
+	gone     bool              // it has ended, and has no places
 	StandsBy bool              // it takes no items yet
 	Handle
 }
@@ -144,7 +144,7 @@ func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 	c.State.Fresh.Add(dispatch.CountsOf(result.Outcomes))
 	c.traits.Ended(ended, result)
 	c.Left += result.Left
-	c.Places += result.Window
+	c.regain(ended)
 	pool.Of(&c.State.Pool).Hear(result.Pool...)
 	c.resize()
 	c.Share()

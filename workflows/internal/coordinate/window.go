@@ -14,15 +14,21 @@ import (
 )
 
 // The places of the window belong to the job. It grants them to its legs, which hand back those that they have no more
-// batches for. So the sum of all is the window, whatever is under way.
+// batches for. The job alone counts them: the sum of what it has and of what it counts for its open legs is the window,
+// whatever is under way. A leg that has ended has none, so all its places are the job's again: also one that a leg of a
+// feed was granted when it had reported its end and only kept results, and one that it has handed back and that is
+// still on its way.
 
 // TakeBack takes the places that a leg has no batches for.
 func (c *Coordinator) TakeBack(b wire.PlacesBack) {
-	c.Places += b.Places
-	if i := slices.IndexFunc(c.Legs, func(l *OpenLeg) bool { return l.Number == b.Leg }); i >= 0 {
-		c.Legs[i].Places -= b.Places
-		c.Legs[i].Dry = true
+	i := slices.IndexFunc(c.Legs, func(l *OpenLeg) bool { return l.Number == b.Leg && !l.gone })
+	if i < 0 {
+		return // it has ended since
 	}
+	l := c.Legs[i]
+	c.Places += b.Places
+	l.Places -= b.Places
+	l.Dry = true
 	c.Share()
 	c.rebound()
 }
@@ -49,7 +55,7 @@ func (c *Coordinator) Share() {
 	}
 }
 
-// Grant gives places to a leg, or takes some. If it has ended, its result does not have them.
+// Grant gives places to a leg, or takes some.
 func (c *Coordinator) Grant(l *OpenLeg, places int) {
 	if places == 0 || l.gone {
 		return
@@ -57,11 +63,15 @@ func (c *Coordinator) Grant(l *OpenLeg, places int) {
 	c.Places -= places
 	l.Places += places
 	l.Handle.Grant(places, func() {
-		c.Places += places
-		l.Places -= places
-		l.gone = true
+		c.regain(l)
 		c.Share()
 	})
+}
+
+// regain takes all places of a leg that has ended.
+func (c *Coordinator) regain(l *OpenLeg) {
+	c.Places += l.Places
+	l.Places, l.gone = 0, true
 }
 
 // resize sets the window: as the settings say, or as large as what is known of the pool makes it.

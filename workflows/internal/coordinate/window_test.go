@@ -1,7 +1,6 @@
 package coordinate
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -13,94 +12,128 @@ import (
 // slowLeg is a leg that hears of grants later. It says itself how many places it has.
 type slowLeg struct {
 	Handle
+	open   *OpenLeg
 	places int
 	grants []int    // under way
 	failed []func() // what is to be called for each if the leg ends before
+	backs  []int    // that it has handed back, under way
+	ended  bool     // it has reported its end, and may still keep results
 }
 
 func (l *slowLeg) Grant(places int, returned func()) {
 	l.grants, l.failed = append(l.grants, places), append(l.failed, returned)
 }
 
-// Hear delivers the first grant that is under way.
-func (l *slowLeg) Hear() {
-	if len(l.grants) > 0 {
+// hear delivers the first grant that is under way. It is of no use to a leg that only keeps results.
+func (l *slowLeg) hear() {
+	if len(l.grants) == 0 {
+		return
+	}
+	if !l.ended {
 		l.places += l.grants[0]
-		l.grants, l.failed = l.grants[1:], l.failed[1:]
+	}
+	l.grants, l.failed = l.grants[1:], l.failed[1:]
+}
+
+// close ends the workflow: grants that are under way do not reach it.
+func (l *slowLeg) close() {
+	for _, failed := range l.failed {
+		failed()
+	}
+	l.grants, l.failed = nil, nil
+}
+
+// takeBack delivers the first places that are under way.
+func (l *slowLeg) takeBack(c *Coordinator) {
+	if len(l.backs) > 0 {
+		c.TakeBack(wire.PlacesBack{Leg: l.open.Number, Places: l.backs[0]})
+		l.backs = l.backs[1:]
 	}
 }
 
-// Whatever grants and places that come back are under way while the window changes and legs end, no place is lost and
-// none is there twice; and once all has arrived, no leg owes any.
+// Whatever grants and places that come back are under way while the window changes and legs end, also if these keep
+// results for a while: no place is lost, none is there twice, and once all has arrived, no leg owes any.
 func TestShare_LosesNoPlace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		c := &Coordinator{}
-		window, legs, backs := 0, map[int]*slowLeg{}, []wire.PlacesBack(nil)
-		pick := func() *OpenLeg { return c.Legs[random.IntN(len(c.Legs))] }
-		require.NotPanics(t, func() {
-			for step := range 200 {
-				switch n := random.IntN(7); {
-				case n == 0: // the window changes
-					next := 1 + random.IntN(40)
-					c.Places += next - window
-					window = next
-					c.Share()
-				case n == 1 && len(c.Legs) < OpenLegs && c.Places > 0:
-					l := &slowLeg{}
-					l.places = min(c.Places, 10)
-					c.Places -= l.places
-					legs[step] = l
-					c.Legs = append(c.Legs, &OpenLeg{Number: step, Batches: 10, Places: l.places, Handle: l})
-				case len(c.Legs) == 0:
-				case n == 2: // a leg has no use for some of its places
-					o := pick()
-					if l := legs[o.Number]; l.places > 0 {
-						b := wire.PlacesBack{Leg: o.Number, Places: 1 + random.IntN(l.places)}
-						l.places -= b.Places
-						backs = append(backs, b)
-					}
-				case n == 3: // a leg ends, with what it has handed back delivered
-					o := pick()
-					if l := legs[o.Number]; !slices.ContainsFunc(backs, func(b wire.PlacesBack) bool { return b.Leg == o.Number }) {
-						c.Legs = slices.DeleteFunc(c.Legs, func(other *OpenLeg) bool { return other == o })
-						c.Places += l.places
-						c.Share()
-						for _, failed := range l.failed {
-							failed()
-						}
-						delete(legs, o.Number)
-					}
-				case n == 4 && len(backs) > 0:
-					b := backs[0]
-					backs = backs[1:]
-					c.TakeBack(b)
+		window, legs := 0, []*slowLeg(nil)
+		isOpen := func(l *slowLeg) bool { return slices.Contains(c.Legs, l.open) }
+		takeEnd := func(l *slowLeg) { // the job's part of it: see LegEnded
+			c.Legs = slices.DeleteFunc(c.Legs, func(other *OpenLeg) bool { return other == l.open })
+			c.regain(l.open)
+			c.Share()
+		}
+		check := func(step int) {
+			sum := c.Places
+			for _, o := range c.Legs {
+				sum += o.Places
+			}
+			require.Equal(t, window, sum, "seed %d, step %d", seed, step)
+			for _, l := range legs {
+				if l.open.gone {
+					require.Zero(t, l.open.Places, "seed %d, step %d, leg %d", seed, step, l.open.Number)
+				}
+				if !l.ended {
+					require.Equal(t, l.open.Places, l.places+total(l.grants)+total(l.backs), "seed %d, step %d, leg %d", seed, step, l.open.Number)
+				}
+			}
+		}
+		for step := range 200 {
+			if n := random.IntN(9); n == 0 { // the window changes
+				next := 1 + random.IntN(40)
+				c.Places += next - window
+				window = next
+				c.Share()
+			} else if n == 1 && len(c.Legs) < OpenLegs && c.Places > 0 {
+				l := &slowLeg{places: min(c.Places, 10)}
+				l.open = &OpenLeg{Number: step, Batches: 10, Places: l.places, Handle: l}
+				c.Places -= l.places
+				c.Legs, legs = append(c.Legs, l.open), append(legs, l)
+			} else if len(legs) > 0 {
+				l := legs[random.IntN(len(legs))]
+				switch {
+				case n == 2 && !l.ended && l.places > 0: // it has no use for some of its places
+					back := 1 + random.IntN(l.places)
+					l.places -= back
+					l.backs = append(l.backs, back)
+				case n == 3:
+					l.ended = true
+				case n == 4 && l.ended && isOpen(l):
+					takeEnd(l)
+				case n == 5 && l.ended:
+					l.close()
+				case n == 6:
+					l.takeBack(c)
 				default:
-					legs[pick().Number].Hear()
+					l.hear()
 				}
-				sum := c.Places
-				for _, b := range backs {
-					sum += b.Places
-				}
-				for _, l := range legs {
-					sum += l.places
-					for _, n := range l.grants {
-						sum += n
-					}
-				}
-				require.Equal(t, window, sum, "seed %d, step %d", seed, step)
 			}
-		})
-		for _, b := range backs {
-			c.TakeBack(b)
+			check(step)
 		}
-		for number, l := range legs {
+		for _, l := range legs { // all arrives
+			for len(l.backs) > 0 {
+				l.takeBack(c)
+			}
 			for len(l.grants) > 0 {
-				l.Hear()
+				l.hear()
 			}
-			require.GreaterOrEqual(t, l.places, 0, fmt.Sprintf("seed %d, leg %d", seed, number))
+			require.True(t, l.ended || l.places >= 0, "seed %d, leg %d", seed, l.open.Number)
 		}
-		require.GreaterOrEqual(t, c.Places, 0, "seed %d", seed)
+		check(200)
+		for _, l := range legs {
+			if isOpen(l) {
+				takeEnd(l)
+			}
+		}
+		require.Equal(t, window, c.Places, "seed %d", seed)
 	}
+}
+
+func total(places []int) (sum int) {
+	for _, n := range places {
+		sum += n
+	}
+	return sum
 }

@@ -47,8 +47,8 @@ func (d *Dispatcher) Places() int {
 }
 
 // handBack gives places that this leg has no more batches for to the job, in at most MaxHandBacks portions: first what
-// is free when the batches run out, then a quarter of what is in flight at a time. Places that the leg holds at
-// its end are in its result.
+// is free when the batches run out, then a quarter of what is in flight at a time. The job has all that it holds at its
+// end.
 func (d *Dispatcher) handBack() {
 	w := &d.window
 	if w.last || d.Halted() || !d.Supply.Ended() || d.waiting() > 0 || len(d.delayed) > 0 || len(d.flying) == 0 || w.handed == MaxHandBacks {
@@ -64,12 +64,7 @@ func (d *Dispatcher) handBack() {
 	w.handed++
 	w.underWay++
 	w.places -= free
-	d.selector.AddFuture(d.Link.HandBack(free), func(f workflow.Future) {
-		w.underWay--
-		if f.Get(d.ctx, nil) != nil { // the job has ended
-			w.places += free
-		}
-	})
+	d.selector.AddFuture(d.Link.HandBack(free), func(workflow.Future) { w.underWay-- })
 }
 
 // RateBatches is how many batches should have ended to show the handler's speed.

@@ -123,12 +123,11 @@ func (l *leg) commit(ctx workflow.Context) wire.LegResult {
 		l.Lose(execute.JobError(err))
 		left += l.manifest.items()
 	}
-	window := l.Places() // with the grants that have arrived until the very end
 	sofar := l.Sofar()
 	if l.Halted() {
 		sofar.Totals.Between = 0 // they are left
 	}
-	return wire.LegResult{Outcomes: sofar, Manifests: heads, Left: left, Window: window}
+	return wire.LegResult{Outcomes: sofar, Manifests: heads, Left: left}
 }
 
 // PageSupply supplies the batches of a page, in order.

@@ -210,7 +210,7 @@ func (l *ChildLeg) Counts(reported wire.Counts) wire.Counts { return reported }
 func (l *ChildLeg) Exact() bool { return false }
 
 // Kept is that of [coordinate.Handle].
-func (l *ChildLeg) Kept(r wire.LegResult) { l.Sofar, l.Sofar.Window = r, 0 }
+func (l *ChildLeg) Kept(r wire.LegResult) { l.Sofar = r }
 
 // begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
 // of a leg of an earlier run, which must not be asked for this job's.
