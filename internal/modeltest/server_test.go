@@ -40,6 +40,7 @@ type server struct {
 	running map[string]*execution // activities, by their IDs
 	flows   map[string]*simFlow   // workflows, by their IDs
 	moves   int                   // of executions, so far
+	sides   []*side               // that have not ended
 	over    bool                  // the run has ended, or was terminated
 	result  job.Report
 	err     error
@@ -111,6 +112,7 @@ func (v *server) run(in wire.JobInput, beside func(ctx workflow.Context)) (err e
 			err = fmt.Errorf("it hangs, or panics: %v\n%s", p, debug.Stack())
 		}
 	}()
+	defer v.endSides()
 	v.env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		v.info = workflow.GetInfo(ctx)
 		v.begin(ctx, v.spec.Name, "", func(ctx workflow.Context, f *simFlow) {
@@ -273,8 +275,8 @@ var (
 func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	data := payload(arg)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		v.pause(ctx)
+	v.aside(ctx, func(s *side) {
+		s.pause()
 		f := v.flows[id]
 		if f == nil || f.ended {
 			settable.SetError(errNotFound)
@@ -289,7 +291,7 @@ func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow
 // pauses are how long things take.
 var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second}
 
-// pause lets the others continue.
+// pause lets the others continue: it is for coroutines of the environment.
 func (v *server) pause(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Sleep(ctx, pauses[v.pick(len(pauses), 40)])
@@ -414,8 +416,8 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	future, settable := workflow.NewFuture(ctx)
 	options := workflow.GetActivityOptions(ctx)
 	arg := payload(args[0])
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		result, err := o.v.perform(ctx, name, arg, options)
+	o.v.aside(ctx, func(s *side) {
+		result, err := o.v.perform(s, name, arg, options)
 		if err != nil {
 			settable.SetError(err)
 			return
@@ -426,17 +428,17 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 }
 
 // perform has an activity done as a server does it, with what its retry policy says.
-func (v *server) perform(ctx workflow.Context, name string, arg *common.Payloads, options workflow.ActivityOptions) (any, error) {
+func (v *server) perform(s *side, name string, arg *common.Payloads, options workflow.ActivityOptions) (any, error) {
 	once := options.RetryPolicy != nil && options.RetryPolicy.MaximumAttempts == 1
 	for attempt := 0; ; attempt++ {
-		v.pause(ctx) // until a worker takes it
-		if ctx.Err() != nil {
+		s.pause() // until a worker takes it
+		if s.ctx.Err() != nil {
 			return nil, temporal.NewCanceledError()
 		}
 		if name == "Plan" && attempt > 0 && v.afresh {
 			v.change()
 		}
-		result, err := v.attempt(ctx, name, arg, once)
+		result, err := v.attempt(s, name, arg, once)
 		var app *temporal.ApplicationError
 		switch {
 		case err == nil && !once && v.bad(2, 4) == 1:
@@ -459,7 +461,7 @@ func (v *server) perform(ctx workflow.Context, name string, arg *common.Payloads
 const maxMoves = 20_000
 
 // attempt is one attempt at an activity, by one of the processes.
-func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads, batch bool) (result any, err error) {
+func (v *server) attempt(s *side, name string, arg *common.Payloads, batch bool) (result any, err error) {
 	i := v.pick(len(v.processes), 30)
 	work, err := v.work(name, arg)
 	if err != nil {
@@ -472,7 +474,7 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 	if work.deadly {
 		v.note("process %d dies of %s", i, work.name)
 		v.kill(i)
-		v.pause(ctx)
+		s.pause()
 		return nil, v.lost(batch)
 	}
 	broken := breakage(v.bad(int(breakages), 2))
@@ -488,20 +490,20 @@ func (v *server) attempt(ctx workflow.Context, name string, arg *common.Payloads
 	})
 	id := fmt.Sprint(len(v.log), "/", v.moves, "/", work.name)
 	v.running[id] = e
-	err = v.follow(ctx, e, i, work, batch)
-	delete(v.running, id) // not deferred: coroutines that the environment ends run what is deferred beside each other
+	err = v.follow(s, e, i, work, batch)
+	delete(v.running, id) // not deferred: what still runs when the run ends goes on
 	return result, err
 }
 
 // follow moves an attempt on process i, and those that were given up beside it, to its end, or until it is lost. It returns the error that the
 // workflow gets.
-func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, batch bool) error {
+func (v *server) follow(s *side, e *execution, i int, work *work, batch bool) error {
 	told := false
 	for !e.ended {
 		if v.moves++; v.moves > maxMoves {
 			return temporal.NewNonRetryableApplicationError("the schedule does not end", "Endless", nil)
 		}
-		if batch && ctx.Err() != nil && !told && v.pick(2, 30) == 0 {
+		if batch && s.ctx.Err() != nil && !told && v.pick(2, 30) == 0 {
 			told = true
 			e.cancel() // the stop has reached the worker
 		}
@@ -511,7 +513,7 @@ func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, b
 		}
 		who := v.whoMoves(e)
 		if who == nil { // somebody holds the lock
-			v.pause(ctx)
+			s.pause()
 			continue
 		}
 		fault := v.fault(work)
@@ -523,7 +525,7 @@ func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, b
 		case 4:
 			v.note("%s is given up", work.name)
 			v.gone = append(v.gone, e)
-			v.pause(ctx)
+			s.pause()
 			return temporal.NewHeartbeatTimeoutError()
 		}
 		if fault > 0 {
@@ -532,7 +534,7 @@ func (v *server) follow(ctx workflow.Context, e *execution, i int, work *work, b
 		who.move(fault)
 		v.gone = slices.DeleteFunc(v.gone, func(e *execution) bool { return e.ended })
 		if v.pick(4, 30) > 0 {
-			v.pause(ctx)
+			s.pause()
 		}
 	}
 	if e.process.dead.Load() {
