@@ -96,7 +96,7 @@ func (e *execution) pass(p *assignment) error {
 		return nil
 	}
 	defer e.line.open()
-	waited, ok := e.acts.opts.Limiter.Take(e.watch, p.calls)
+	waited, ok := e.acts.opts.Limiter.Take(e.watch, len(p.toCall))
 	e.stride.waited += waited
 	if !ok || !e.stride.begin(e.watch, len(p.items)) {
 		return calls.ErrEnding
@@ -108,14 +108,5 @@ func (e *execution) pass(p *assignment) error {
 func (l *lane) settle() error {
 	p, c := l.assignment, l.caller
 	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, records.HasRecords(p.block.convert.Shape)
-	if p.calls == len(p.items) {
-		return c.Run(p.items)
-	}
-	items := make([]calls.Item, 0, p.calls) // a call that is abandoned may still read it
-	for _, item := range p.items {
-		if item.Outcome == nil {
-			items = append(items, item)
-		}
-	}
-	return c.Run(items)
+	return c.Run(p.toCall)
 }

@@ -33,6 +33,8 @@ type block struct {
 	chunk    records.Chunk
 	convert  calls.Conversion
 	items    []calls.Item // of the chunk
+	without  []calls.Item // those that have no outcome, if some have one
+	toCall   []calls.Item // those without an outcome that are not handed out
 	lines    []byte       // the items as lines, if they lie so
 	handed   int          // items
 	recorded int          // items
@@ -44,7 +46,7 @@ type block struct {
 type assignment struct {
 	block    *block
 	items    []calls.Item
-	calls    int // items of which need a call: the others have outcomes
+	toCall   []calls.Item // those of them that have no outcome before; a call that is abandoned may still read them
 	answer   calls.Answer
 	recorded int   // of items
 	held     int64 // bytes that it counts for
@@ -248,9 +250,9 @@ func (l *line) fresh() *assignment {
 // handOut notes that an assignment is in hand.
 func (l *line) handOut(p *assignment) {
 	e := l.e
-	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && p.calls > 0 && !e.watch.Ending.Load()
+	p.gated = (e.in.Pace > 0 || e.acts.opts.Limiter != nil) && len(p.toCall) > 0 && !e.watch.Ending.Load()
 	l.gated = p.gated
-	l.hold(p, e.acts.fit.Bytes(p.calls))
+	l.hold(p, e.acts.fit.Bytes(len(p.toCall)))
 	l.note()
 	l.reportLeft()
 }
@@ -306,14 +308,14 @@ func (l *line) cut(items int) *assignment {
 	b := l.block
 	p := l.e.acts.buffers.assignment()
 	*p = assignment{block: b, answer: l.e.liveOf(p.answer)}
-	end := b.handed
-	for ; end < len(b.items) && (p.calls < items || b.items[end].Outcome != nil); end++ {
+	end, n := b.handed, 0
+	for ; end < len(b.items) && (n < items || b.items[end].Outcome != nil); end++ {
 		if b.items[end].Outcome == nil {
-			p.calls++
+			n++
 		}
 	}
-	p.items = b.items[b.handed:end]
-	b.handed = end
+	p.items, p.toCall = b.items[b.handed:end], b.toCall[:n]
+	b.handed, b.toCall = end, b.toCall[n:]
 	b.used++
 	if end == len(b.items) {
 		l.block = nil
@@ -321,14 +323,14 @@ func (l *line) cut(items int) *assignment {
 	return p
 }
 
-// toCall counts the items that need a call.
-func toCall(items []calls.Item) (n int) {
-	for i := range items {
-		if items[i].Outcome == nil {
-			n++
+// withoutOutcome appends the items that need a call.
+func withoutOutcome(into, items []calls.Item) []calls.Item {
+	for _, item := range items {
+		if item.Outcome == nil {
+			into = append(into, item)
 		}
 	}
-	return n
+	return into
 }
 
 // hold has the assignment count for so many bytes from now on.
@@ -429,7 +431,7 @@ func (l *line) release(p *assignment) {
 	if b.used--; b.used == 0 && l.block != b && !b.tainted {
 		l.e.acts.buffers.blocks.Put(b)
 	}
-	p.block, p.items = nil, nil
+	p.block, p.items, p.toCall = nil, nil, nil
 	p.answer.Reset()
 	l.e.acts.buffers.assignments.Put(p)
 }

@@ -28,7 +28,11 @@ func (e *execution) prepare(b *block, first int64) {
 		b.items = append(b.items, item)
 		at += len(item.Data) + 1
 	}
-	if b.convert.AsLines() && !known {
+	b.toCall = b.items
+	if known {
+		b.without = withoutOutcome(b.without[:0], b.items)
+		b.toCall = b.without
+	} else if b.convert.AsLines() {
 		b.lines = b.chunk.Lines()
 	}
 }
@@ -168,7 +172,7 @@ func (e *execution) drop(b *block, index int, at int64) error {
 // complete makes the assignment's outcomes what is recorded: with those that items had before their calls, and with
 // lists as lines.
 func (e *execution) complete(p *assignment) {
-	if p.calls < len(p.items) {
+	if len(p.toCall) < len(p.items) {
 		p.answer.Fill(p.items[p.recorded:])
 	}
 	if e.in.Flattens() {

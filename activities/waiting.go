@@ -101,7 +101,7 @@ func (l *line) cutOff(p *assignment, n int) *assignment {
 // park has an assignment wait.
 func (l *line) park(p *assignment, due time.Time) {
 	p.items, p.recorded = p.items[p.recorded:], 0
-	p.calls, p.due, p.done = toCall(p.items), due, false
+	p.toCall, p.due, p.done = withoutOutcome(nil, p.items), due, false
 	p.answer.Reset()
 	l.hold(p, 0)
 	l.undone++

@@ -22,6 +22,7 @@ import (
 type Answer struct {
 	Buf      []byte // the results, each ended by '\n'
 	outcomes []Span
+	spare    []Span // memory for Fill
 	Count    int // of items that the outcomes are of
 	Special  int // outcomes that are not just results of calls: drops, faults and known ones
 	faults   int // of the Special ones
@@ -279,7 +280,7 @@ func (a *Answer) take(o Span, from *Answer) {
 // have any, and then has those of all up to the first that has none. What is filled in already stays. Results stay where
 // they lie in the buffer, unless others come between them.
 func (a *Answer) Fill(items []Item) {
-	filled := Answer{gate: a.gate}
+	filled := Answer{gate: a.gate, outcomes: a.spare[:0]}
 	inPlace := !slices.ContainsFunc(items, func(item Item) bool { return item.Outcome != nil && item.Outcome.Value != nil })
 	if inPlace || a.Count == 0 {
 		filled.Buf = a.Buf
@@ -309,6 +310,8 @@ func (a *Answer) Fill(items []Item) {
 	known(nil)
 	filled.Live = a.Live
 	filled.Live.Add(fresh, failed)
+	clear(a.outcomes) // of faults
+	filled.spare = a.outcomes
 	*a = filled
 }
 

@@ -189,8 +189,8 @@ func (c *Chunk) Add(raw []byte, s *wire.Shape, err error) {
 	c.Items = append(c.Items, item)
 }
 
-// AddKnown appends an item without bytes, whose outcome is known.
-func (c *Chunk) AddKnown(o Outcome) { c.Items = append(c.Items, Item{Outcome: &o}) }
+// AddKnown appends an item without bytes, whose outcome is known. Items may share one.
+func (c *Chunk) AddKnown(o *Outcome) { c.Items = append(c.Items, Item{Outcome: o}) }
 
 const overLimit = "is %d bytes long, over the limit of %d bytes (max-item)"
 

@@ -99,15 +99,16 @@ func (v *viewReader) route(view *wire.View, item records.Outcome) (index int, ot
 		}
 		value = found
 	} else {
-		answer, ok := v.items[r.Answer]
-		if !ok {
+		p := v.part(r.Answer)
+		if p == nil {
 			return -1, dropped
 		}
+		answer := p.item
 		if answer.Value == nil {
 			return -1, uncounted(answer)
 		}
 		value = string(answer.Value)
-		if v.forms[r.Answer] != records.Text {
+		if p.format != records.Text {
 			if err := json.Unmarshal(answer.Value, &value); err != nil && r.Else {
 				return len(r.Cases), records.Outcome{}
 			} else if err != nil {

@@ -37,6 +37,8 @@ type Source struct {
 
 	read  int64 // items
 	count int64 // items that are done
+
+	dropped *records.Outcome // that of the last item that was dropped
 }
 
 // Options are what a Source needs beside its batch.
@@ -82,7 +84,7 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 		if o.Value != nil {
 			chunk.Add(o.Value, &s.shape, nil)
 		} else {
-			chunk.AddKnown(o)
+			chunk.AddKnown(s.shared(&o))
 		}
 		s.read++
 		bytes -= len(o.Value) + 1
@@ -91,6 +93,19 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 		return io.EOF
 	}
 	return nil
+}
+
+// shared keeps an outcome without a value. Items that were dropped share theirs: there may be many.
+func (s *Source) shared(o *records.Outcome) *records.Outcome {
+	drop := o.Failure == nil && o.Line == nil
+	if d := s.dropped; drop && d != nil && d.Carried == o.Carried && d.Counted == o.Counted {
+		return d
+	}
+	kept := *o
+	if drop {
+		s.dropped = &kept
+	}
+	return &kept
 }
 
 // Routed returns the cases of a switch that the items so far belong to, a bit for each, if the view is one of its

@@ -26,18 +26,34 @@ func failed(f job.Failure) records.Outcome { return records.Outcome{Failure: &f,
 // viewReader reads what a view has of the items of a batch, in their order.
 type viewReader struct {
 	view   wire.View
-	parts  map[int]*reader
-	items  map[int]records.Outcome // of the current item, by part; a value is valid until the next item
-	forms  map[int]wire.Format
+	parts  []viewPart
 	text   bool
 	routed uint32
 	list   []byte // of a zip
 	quoted []byte // texts as JSON
 }
 
+// viewPart is a part that a view reads.
+type viewPart struct {
+	number int
+	lines  *reader
+	format wire.Format
+	item   records.Outcome // of the current item; a value is valid until the next one
+}
+
+// part returns the part with the number; nil if there is none: of a case that no item belongs to.
+func (v *viewReader) part(number int) *viewPart {
+	for i := range v.parts {
+		if v.parts[i].number == number {
+			return &v.parts[i]
+		}
+	}
+	return nil
+}
+
 // openView opens what a step reads of a batch. It opens the store if a part is there.
 func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Batch, view wire.View) (*viewReader, error) {
-	v := &viewReader{view: view, parts: map[int]*reader{}, items: map[int]records.Outcome{}, forms: map[int]wire.Format{}}
+	v := &viewReader{view: view}
 	wanted := map[int]bool{}
 	view.EachPart(func(part int) { wanted[part] = true })
 	for _, p := range batch.From.Parts {
@@ -49,7 +65,7 @@ func openView(ctx context.Context, open func() (store.Dir, error), batch wire.Ba
 			v.close()
 			return nil, err
 		}
-		v.parts[p.Number], v.forms[p.Number] = r, wire.Format(p.Format)
+		v.parts = append(v.parts, viewPart{number: p.Number, lines: r, format: wire.Format(p.Format)})
 	}
 	v.text = v.isText(&view)
 	return v, nil
@@ -73,15 +89,14 @@ func (v *viewReader) format() wire.Format {
 	return records.JSONL
 }
 
-// isText reports whether a view's lines are texts. Those of a switch are if all its cases' are; of a case that no item
-// belongs to there is no part.
+// isText reports whether a view's lines are texts. Those of a switch are if all its cases' are.
 func (v *viewReader) isText(view *wire.View) bool {
 	switch {
 	case len(view.Zip) > 0:
 		return false
 	case len(view.Pick) == 0:
-		format, ok := v.forms[view.Part]
-		return !ok || format == records.Text
+		p := v.part(view.Part)
+		return p == nil || p.format == records.Text
 	}
 	for i := range view.Pick {
 		if !v.isText(&view.Pick[i]) {
@@ -93,12 +108,12 @@ func (v *viewReader) isText(view *wire.View) bool {
 
 // next returns what the view has of the next item.
 func (v *viewReader) next() (records.Outcome, error) {
-	for number, r := range v.parts {
-		o, err := r.next()
-		if err != nil {
-			return o, err
+	for i := range v.parts {
+		p := &v.parts[i]
+		var err error
+		if p.item, err = p.lines.next(); err != nil {
+			return p.item, err
 		}
-		v.items[number] = o
 	}
 	v.list, v.quoted = v.list[:0], v.quoted[:0]
 	return v.of(&v.view, v.text), nil
@@ -106,10 +121,11 @@ func (v *viewReader) next() (records.Outcome, error) {
 
 // of returns what a view has of the current item, as text or as JSON.
 func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
-	o, ok := v.items[view.Part]
-	if !ok { // a case that no item belongs to
+	p := v.part(view.Part)
+	if p == nil {
 		return dropped
 	}
+	o := p.item
 	switch {
 	case o.Value == nil && (view.Values || view.Route != nil && view.Pick == nil):
 		return dropped // it goes round these steps
@@ -118,7 +134,7 @@ func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
 	case len(view.Zip) > 0:
 		return v.zip(view)
 	case view.Route == nil:
-		return v.as(o, v.forms[view.Part], asText)
+		return v.as(o, p.format, asText)
 	}
 	index, other := v.route(view, o)
 	switch {
@@ -129,7 +145,7 @@ func (v *viewReader) of(view *wire.View, asText bool) records.Outcome {
 		if index != view.Case {
 			return dropped
 		}
-		return v.as(o, v.forms[view.Part], asText)
+		return v.as(o, p.format, asText)
 	case index < 0:
 		return other
 	}
@@ -159,8 +175,8 @@ func (v *viewReader) as(o records.Outcome, format wire.Format, asText bool) reco
 
 // verify reads the parts to their ends. It returns an error unless they are what was accepted.
 func (v *viewReader) verify() error {
-	for _, r := range v.parts {
-		if err := r.verify(); err != nil {
+	for _, p := range v.parts {
+		if err := p.lines.verify(); err != nil {
 			return err
 		}
 	}
@@ -168,7 +184,7 @@ func (v *viewReader) verify() error {
 }
 
 func (v *viewReader) close() {
-	for _, r := range v.parts {
-		r.close()
+	for _, p := range v.parts {
+		p.lines.close()
 	}
 }
