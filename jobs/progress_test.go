@@ -52,7 +52,7 @@ func pendingOf(t *testing.T, memo *job.Milestone, legs []string, hints map[strin
 	return desc
 }
 
-// 14.1: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow has counted.
+// M3: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow has counted.
 func TestReport_CountsBatchesInHand(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

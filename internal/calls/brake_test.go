@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A few calls refused at random do not slow a job down. Four in a row do, and so does a tenth of them.
+// B13: A few calls refused at random do not slow a job down. Four in a row do, and so does a tenth of them.
 func TestD13_BrakeMindsTheShare(t *testing.T) {
 	t.Parallel()
 	slows := func(calls int, share float64) (n int) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What items have behind them survives its encoding, but for what is too much; a broken one is as good as none.
+// B13: What items have behind them survives its encoding, but for what is too much; a broken one is as good as none.
 func TestTrials_Encode(t *testing.T) {
 	t.Parallel()
 	due := time.UnixMilli(time.Now().Add(time.Hour).UnixMilli())

@@ -65,7 +65,7 @@ func requireGone(t *testing.T, pids []int) {
 	}
 }
 
-// K12: whatever a child has started ends with it, also what has left its process group and its session,
+// T9, K12: whatever a child has started ends with it, also what has left its process group and its session,
 // and is collected.
 func TestProcess_WhatLeavesTheGroupEndsToo(t *testing.T) {
 	t.Parallel()

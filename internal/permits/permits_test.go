@@ -44,6 +44,7 @@ func newPermits(size int) *Permits {
 	return p
 }
 
+// W12: a worker takes a batch when a slot is free for it, or the calls of one are done; the others stay in the queue.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := newPermits(2)

@@ -19,6 +19,7 @@ func (none) Next() (wire.Task, bool) { return wire.Task{}, false }
 func (none) Waiting() int            { return 0 }
 func (none) Ended() bool             { return true }
 
+// M3: a leg shows what it has done, what runs longest, and why it has repeated something.
 func TestLegDetails(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
