@@ -229,7 +229,7 @@ func TestFeed_OutcomesKeepTheirBytes(t *testing.T) {
 	require.Equal(t, r.Inline, got.Inline)
 }
 
-// With on-error drop the client of an item hears of its failure, and no error record is kept.
+// S16: with on-error drop the client of an item hears of its failure, and no error record is kept.
 func TestFeed_DroppedErrorsAreAnswered(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)

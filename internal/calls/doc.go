@@ -7,9 +7,9 @@
 //	answer.go     the outcomes of a call's items, in order
 //	caller.go     makes calls, tries them again, narrows a fault down to single items
 //	trials.go     what items without an outcome have behind them
-//	callwatch.go  looks after the calls of one batch: timers, stop, drain, heartbeats
+//	callwatch.go  looks after the calls of one batch: timers, stop, drain, heartbeats; what a handler sees of a stop
 //	abandon.go    leaves behind a Go call that does not return, and says what becomes of it
-//	slowdown.go   what a handler sees of a stop; how it asks for less
+//	slowdown.go   how a handler asks for less, and whether the job does
 //	lane.go       one call at a time, of those that a batch has at once, and its goroutine
 //	callsize.go   arithmetic of how many items a call gets (handlers say what they want, package worker); how much they
 //	              may answer; how many items may begin
