@@ -58,6 +58,7 @@ func (f *fixture) requireRest(batch wire.Batch, result wire.ProcessResult, done 
 	require.Equal(f.t, f.output(whole.Entry), f.output(e)+f.output(rest.Entry), "nothing twice, nothing missed")
 }
 
+// S11: a batch that is stopped returns what it has finished, and the rest.
 func TestProcess_StopGivesTheRest(t *testing.T) {
 	t.Parallel()
 	for _, done := range []int{0, 1, 2, 3, 4, 49} {

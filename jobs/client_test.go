@@ -220,6 +220,7 @@ func ends(tc *mocks.Client, report job.Report, err error) {
 	tc.On("GetWorkflow", mock.Anything, "nightly", mock.Anything).Return(handle)
 }
 
+// S10: waiting returns what the job has come to.
 func TestRun_Wait(t *testing.T) {
 	t.Parallel()
 	failed := job.Report{Job: "nightly", State: job.Failed, Error: &job.Error{Type: job.ErrorBooks, Message: "the books do not balance"}, Manifests: []string{"m"}}

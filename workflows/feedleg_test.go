@@ -290,7 +290,7 @@ func TestFeedLeg_B2_LoneFullAndNone(t *testing.T) {
 	require.InDelta(t, time.Second, w.at[0], float64(10*time.Millisecond))
 }
 
-// B3, S11: a partial batch is executed when the feed is closed; a stop leaves it to whoever continues.
+// B3, F5, S11: a partial batch is executed when the feed is closed; a stop leaves it to whoever continues.
 func TestFeedLeg_PartialBatch(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Feed.BatchWait = 100, time.Hour })

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An error that is a *job.Error already keeps its type and stack; what wraps it adds to the message only.
+// B7: an error that is a *job.Error already keeps its type and stack; what wraps it adds to the message only.
 func TestFaultOf_KeepsAJobErrorsType(t *testing.T) {
 	t.Parallel()
 	given := &job.Error{Type: "OutOfRange", Message: "no more", Stack: "here"}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a filter has written need not be JSON, but cannot be in an ensemble's list then.
+// P2: what a filter has written need not be JSON, but cannot be in an ensemble's list then.
 func TestView_MembersThatAreNoJSON(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An item that matches no case goes to the default, also because it has no such field.
+// P3: an item that matches no case goes to the default, also because it has no such field.
 func TestD35_ItemWithoutTheField(t *testing.T) {
 	t.Parallel()
 	v := &viewReader{}

@@ -23,6 +23,7 @@ func setupTree(t *testing.T) string {
 	return root
 }
 
+// X1: only what lies under an allowed root may be read or written.
 func TestAllowPaths(t *testing.T) {
 	t.Parallel()
 	root := setupTree(t)
