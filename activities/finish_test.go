@@ -469,7 +469,7 @@ func TestWriteReport(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.write("report.json", "old")
-	want := job.Report{Job: "nightly", State: job.Completed, Totals: job.Totals{OK: 7}}
+	want := job.Report{Job: "nightly", State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{OK: 7}}}
 	require.NoError(t, f.acts.WriteReport(t.Context(), wire.ReportInput{Location: f.path("report.json"), Report: want}))
 	var got job.Report
 	require.NoError(t, json.Unmarshal([]byte(f.read("report.json")), &got))

@@ -12,7 +12,7 @@ func TestReport_Speed(t *testing.T) {
 	start := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	later := start.Add(10 * time.Second)
 	report := func(ok, resumed, bytes int64) Report {
-		return Report{Started: start, Resumed: resumed, Totals: Totals{OK: ok, InputBytes: bytes}}
+		return Report{Started: start, Resumed: resumed, Outcomes: Outcomes{Totals: Totals{OK: ok, InputBytes: bytes}}}
 	}
 	require.Equal(t, Speed{Items: 10, Bytes: 500}, report(100, 0, 5000).Speed(later))
 	require.Equal(t, Speed{Items: 4}, report(100, 60, 5000).Speed(later), "earlier runs do not count")
@@ -29,7 +29,7 @@ func TestReport_Speed(t *testing.T) {
 
 func TestReport_TimeLeft(t *testing.T) {
 	t.Parallel()
-	r := Report{Planned: 200, Totals: Totals{OK: 90, Failed: 10, InputBytes: 2500}}
+	r := Report{Planned: 200, Outcomes: Outcomes{Totals: Totals{OK: 90, Failed: 10, InputBytes: 2500}}}
 	_, ok := r.TimeLeft(Speed{Items: 10, Bytes: 500})
 	require.False(t, ok, "neither size nor items are known")
 

@@ -1,9 +1,12 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 )
 
@@ -93,21 +96,103 @@ func (t Totals) OnlySums() bool { return t.Summed > 0 && t.CallMax <= 1 }
 // Done returns the number of items with an outcome.
 func (t Totals) Done() int64 { return t.OK + t.Failed }
 
+// Outcomes are what a job, or one leg of it, has come to.
+type Outcomes struct {
+	Totals
+	FirstError *FirstError `json:"first_error,omitempty"`
+	// Stragglers are batches that a stop has left behind: at most [limits.MaxStragglers]; StragglersOmitted counts the
+	// others.
+	Stragglers        []Straggler `json:"stragglers,omitempty"`
+	StragglersOmitted int         `json:"stragglers_omitted,omitempty"`
+	// Forced are processes that a stop has ended by signals: at most [limits.MaxForced]; ForcedOmitted counts the
+	// others.
+	Forced        []ForcedEnd `json:"forced,omitempty"`
+	ForcedOmitted int         `json:"forced_omitted,omitempty"`
+	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
+	Workers []WorkerShare `json:"workers,omitempty"`
+	// Stages are those of a pipeline that pools run, in the order in which items reach them.
+	Stages []StageReport `json:"stages,omitempty"`
+}
+
+// Add adds those of another leg. Stages are added to those of the same names, whose pools and windows stay; others are
+// left out, unless there are none.
+func (o *Outcomes) Add(more Outcomes) {
+	o.Totals.Add(more.Totals)
+	o.FirstError = o.FirstError.First(more.FirstError)
+	var omitted int
+	o.Stragglers, omitted = atMost(limits.MaxStragglers, o.Stragglers, more.Stragglers)
+	o.StragglersOmitted += omitted + more.StragglersOmitted
+	o.Forced, omitted = atMost(limits.MaxForced, o.Forced, more.Forced)
+	o.ForcedOmitted += omitted + more.ForcedOmitted
+	o.Workers = addWorkers(o.Workers, more.Workers)
+	o.Stages = addStages(o.Stages, more.Stages)
+}
+
+// atMost appends one list to another, up to a length, and returns how many are left out.
+func atMost[T any](most int, list, more []T) ([]T, int) {
+	n := min(len(more), max(0, most-len(list)))
+	return append(slices.Clip(list), more[:n]...), len(more) - n
+}
+
+// addWorkers adds the shares of two lists by worker, and keeps [limits.MaxWorkers] with the most items.
+func addWorkers(a, b []WorkerShare) []WorkerShare {
+	sum := slices.Clone(a)
+	for _, w := range b {
+		i := slices.IndexFunc(sum, func(s WorkerShare) bool { return s.Worker == w.Worker })
+		if i < 0 {
+			sum = append(sum, w)
+			continue
+		}
+		s := &sum[i]
+		s.Batches += w.Batches
+		s.Items += w.Items
+		s.Busy += w.Busy
+		if w.Last.After(s.Last) {
+			s.Last = w.Last
+		}
+		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
+			s.Concurrency = w.Concurrency
+		}
+	}
+	slices.SortFunc(sum, func(a, b WorkerShare) int {
+		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
+	})
+	return sum[:min(len(sum), limits.MaxWorkers)]
+}
+
+// addStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are
+// left out, unless the list is empty.
+func addStages(sum, more []StageReport) []StageReport {
+	if len(sum) == 0 {
+		return slices.Clone(more)
+	}
+	sum = slices.Clone(sum)
+	for _, m := range more {
+		if i := slices.IndexFunc(sum, func(s StageReport) bool { return s.Stage == m.Stage }); i >= 0 {
+			s := &sum[i]
+			s.Waiting += m.Waiting
+			s.InFlight += m.InFlight
+			s.Batches += m.Batches
+			s.Done += m.Done
+			s.Failed += m.Failed
+			s.Busy += m.Busy
+		}
+	}
+	return sum
+}
+
 // Progress is the state of one leg of a job (see [Report.Include]).
 type Progress struct {
-	Totals
-	Waiting    int         `json:"waiting"` // batches not yet dispatched
-	InFlight   int         `json:"in_flight"`
-	FirstError *FirstError `json:"first_error,omitempty"`
+	Outcomes
+	Waiting  int `json:"waiting"` // batches not yet dispatched
+	InFlight int `json:"in_flight"`
 	// LastFailure is why a batch was last retried, for people.
 	LastFailure string `json:"last_failure,omitempty"`
 	// Oldest is the batch that has been in flight for longest, for people.
-	Oldest  string        `json:"oldest,omitempty"`
-	Outage  *Outage       `json:"outage,omitempty"` // that the leg waits out
-	Workers []WorkerShare `json:"workers,omitempty"`
-	Feed    *FeedReport   `json:"feed,omitempty"` // of a leg of a feed
-	Loop    []LoopSlot    `json:"loop,omitempty"` // of a leg of a loop: where its slots stand
-	Stages  []StageReport `json:"stages,omitempty"`
+	Oldest string      `json:"oldest,omitempty"`
+	Outage *Outage     `json:"outage,omitempty"` // that the leg waits out
+	Feed   *FeedReport `json:"feed,omitempty"`   // of a leg of a feed
+	Loop   []LoopSlot  `json:"loop,omitempty"`   // of a leg of a loop: where its slots stand
 	// Flying are the executions in flight, of those that the query has named.
 	Flying []string `json:"flying,omitempty"`
 }
@@ -214,7 +299,7 @@ type Report struct {
 	Discarded  int64 `json:"discarded"`   // items removed at the user's request
 	PlanDone   bool  `json:"plan_done"`   // all items have been found
 	TotalBytes int64 `json:"total_bytes"` // size of the input; 0: not known
-	Totals
+	Outcomes
 	// InHand is how many of the items done are in batches that run: workers have reported them with heartbeats. They
 	// are done again if their batch is lost.
 	InHand int64 `json:"in_hand,omitempty"`
@@ -229,26 +314,15 @@ type Report struct {
 
 	// Feed is the part of a report that only feeds have; nil for other jobs.
 	Feed *FeedReport `json:"feed,omitempty"`
-	// Stages are those of a pipeline that pools run, in the order in which items reach them.
-	Stages []StageReport `json:"stages,omitempty"`
 	// Loop is the part of a report that only loops have; nil for other jobs.
 	Loop *LoopReport `json:"loop,omitempty"`
 
-	Legs        int         `json:"legs"`                   // legs started
-	OpenLegs    []string    `json:"open_legs,omitempty"`    // workflow IDs of running legs
-	Waiting     int         `json:"waiting"`                // batches planned and not dispatched
-	InFlight    int         `json:"in_flight"`              // batches dispatched and not finished
-	LastFailure string      `json:"last_failure,omitempty"` // why a batch was last retried
-	Oldest      string      `json:"oldest,omitempty"`       // batch that has been in flight for longest
-	FirstError  *FirstError `json:"first_error,omitempty"`
-	// Stragglers are batches that a stop has left behind: at most [limits.MaxStragglers]; StragglersOmitted counts the
-	// others.
-	Stragglers        []Straggler `json:"stragglers,omitempty"`
-	StragglersOmitted int         `json:"stragglers_omitted,omitempty"`
-	// Forced are processes that a stop has ended by signals: at most [limits.MaxForced]; ForcedOmitted counts the
-	// others.
-	Forced        []ForcedEnd `json:"forced,omitempty"`
-	ForcedOmitted int         `json:"forced_omitted,omitempty"`
+	Legs        int      `json:"legs"`                   // legs started
+	OpenLegs    []string `json:"open_legs,omitempty"`    // workflow IDs of running legs
+	Waiting     int      `json:"waiting"`                // batches planned and not dispatched
+	InFlight    int      `json:"in_flight"`              // batches dispatched and not finished
+	LastFailure string   `json:"last_failure,omitempty"` // why a batch was last retried
+	Oldest      string   `json:"oldest,omitempty"`       // batch that has been in flight for longest
 
 	// Grace is how long running calls may take after a stop without its own grace, Expiry how long a worker may be
 	// silent, both in nanoseconds; Attempts is how often a batch, or a call, is tried before it is halved.
@@ -264,8 +338,6 @@ type Report struct {
 	// SlowedSince is when the handler first asked this run to slow down; zero: it has not.
 	SlowedSince time.Time `json:"slowed_since,omitzero"`
 	Hooks       []HookRun `json:"hooks,omitempty"`
-	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
-	Workers []WorkerShare `json:"workers,omitempty"`
 
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`

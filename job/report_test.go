@@ -123,9 +123,8 @@ func TestReport_JSON(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(Report{
 		Job: "nightly", Run: "r1", Pool: "p", State: Stopped, Reason: "lunch",
-		Planned: 10, PlanDone: true, Totals: Totals{OK: 3, Failed: 1, Busy: time.Second},
+		Planned: 10, PlanDone: true, Outcomes: Outcomes{Totals: Totals{OK: 3, Failed: 1, Busy: time.Second}, Stragglers: []Straggler{{Batch: "batch 1", Leg: 2, Since: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)}}},
 		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Store: "out.stint", Manifests: []string{"m"},
-		Stragglers: []Straggler{{Batch: "batch 1", Leg: 2, Since: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)}},
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `{
@@ -150,7 +149,7 @@ func TestOutage_String(t *testing.T) {
 
 func TestR25_ReportIsALine(t *testing.T) {
 	t.Parallel()
-	r := Report{Job: "nightly", State: Running, Totals: Totals{OK: 1200, Failed: 3}}
+	r := Report{Job: "nightly", State: Running, Outcomes: Outcomes{Totals: Totals{OK: 1200, Failed: 3}}}
 	for _, verb := range []string{"%v", "%+v", "%s"} {
 		require.Equal(t, "nightly: running, 1,200 items ok, 3 failed", fmt.Sprintf(verb, r))
 	}

@@ -145,7 +145,7 @@ func TestStages_P3_Windows(t *testing.T) {
 func TestStages_P8_Reports(t *testing.T) {
 	t.Parallel()
 	s := pipelineSpec(Stage{Name: "clean", Pool: "awk", Window: 7}, Stage{Name: "score", Pool: "models"}).WithDefaults()
-	r := Report{Stages: s.StageReports(), Started: time.Unix(1000, 0)}
+	r := Report{Outcomes: Outcomes{Stages: s.StageReports()}, Started: time.Unix(1000, 0)}
 	require.Equal(t, []StageReport{{Stage: "clean", Pool: "awk", Window: 7}, {Stage: "score", Pool: "models"}}, r.Stages)
 	r.Stages = []StageReport{
 		{Stage: "clean", Pool: "awk", Window: 7, Waiting: 11, InFlight: 22, Batches: 33, Done: 440, Failed: 55, Busy: 6 * time.Second},

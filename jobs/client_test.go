@@ -295,9 +295,9 @@ func TestRun_ReportOfRunningJob(t *testing.T) {
 	c, tc := setup(t)
 	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, wire.WorkflowJob)
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{
-		Job: "nightly", State: job.Running, Planned: 100, Totals: job.Totals{OK: 10}, OpenLegs: []string{wire.LegID("nightly", 1), wire.LegID("nightly", 2)},
+		Job: "nightly", State: job.Running, Planned: 100, Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}, OpenLegs: []string{wire.LegID("nightly", 1), wire.LegID("nightly", 2)},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, wire.LegID("nightly", 1), "", wire.QueryProgress).Return(value(t, job.Progress{Totals: job.Totals{OK: 5}, InFlight: 3}), nil)
+	tc.On("QueryWorkflow", mock.Anything, wire.LegID("nightly", 1), "", wire.QueryProgress).Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 5}}, InFlight: 3}), nil)
 	tc.On("QueryWorkflow", mock.Anything, wire.LegID("nightly", 2), "", wire.QueryProgress).Return(nil, serviceerror.NewNotFound("not yet there"))
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)

@@ -25,11 +25,11 @@ func notReady(err error) bool { return errors.As(err, new(*serviceerror.Workflow
 type givenInput struct {
 	wire.JobInput
 	// Of a leg.
-	Ref      wire.Ref      `json:"ref"`
-	Number   int           `json:"number"`
-	Previous []string      `json:"previous"`
-	Slot     *job.LoopSlot `json:"slot"`
-	Sofar    wire.Outcomes `json:"so_far"` // of its runs before
+	Ref      wire.Ref         `json:"ref"`
+	Number   int              `json:"number"`
+	Previous []string         `json:"previous"`
+	Slot     *job.LoopSlot    `json:"slot"`
+	Sofar    wire.LegOutcomes `json:"so_far"` // of its runs before
 
 	first   string    // run ID of the first run
 	started time.Time // the workflow
@@ -72,7 +72,7 @@ func (in *givenInput) pending() []json.RawMessage {
 
 // progress returns what a leg would answer to the query for its progress.
 func (in *givenInput) progress() job.Progress {
-	p := job.Progress{Totals: in.Sofar.Totals, FirstError: in.Sofar.FirstError, Workers: in.Sofar.Workers}
+	p := job.Progress{Outcomes: in.Sofar.Outcomes}
 	if in.Slot != nil {
 		p.Loop = []job.LoopSlot{*in.Slot}
 	}
@@ -93,7 +93,7 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 	a := wire.Answer{Report: job.Report{
 		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: job.Running, Started: in.started, Store: in.Spec.Store,
 		Manifests: heads, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
-		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Stages: in.Spec.StageReports(),
+		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Outcomes: job.Outcomes{Stages: in.Spec.StageReports()},
 	}}
 	if in.State != nil {
 		a.Report = in.State.Report

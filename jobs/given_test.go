@@ -136,7 +136,7 @@ func TestResume_FeedThatWasToGoOn(t *testing.T) {
 	hasHistory(t, tc, "nightly", input, neverRan...)
 	unready(tc, "nightly", wire.QueryReport)
 	ran, never, gone, unsaved := wire.LegID("nightly", 4), wire.LegID("nightly", 5), wire.LegID("nightly", 6), wire.LegID("nightly", 2)
-	tc.On("QueryWorkflow", mock.Anything, ran, "", wire.QueryProgress).Return(value(t, job.Progress{Totals: job.Totals{OK: 9}, Feed: &job.FeedReport{Session: 4, Accepted: 60}}), nil)
+	tc.On("QueryWorkflow", mock.Anything, ran, "", wire.QueryProgress).Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 9}}, Feed: &job.FeedReport{Session: 4, Accepted: 60}}), nil)
 	hasHistory(t, tc, ran, `{"number":4}`, hasRun...)
 	hasHistory(t, tc, never, `{"number":5,"ref":{"job":"nightly"},"previous":["m5"]}`, neverRan...)
 	tc.On("GetWorkflowHistory", mock.Anything, gone, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(&eventsOf{})
@@ -248,12 +248,12 @@ func TestResume_LegThatNeverRan(t *testing.T) {
 	terminated(tc)
 	first, second := wire.LegID("nightly", 1), wire.LegID("nightly", 2)
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{
-		Job: "nightly", Run: "run-1", State: job.Running, Manifests: []string{"m1"}, Totals: job.Totals{OK: 10}, InFlight: 1, OpenLegs: []string{first, second},
+		Job: "nightly", Run: "run-1", State: job.Running, Manifests: []string{"m1"}, Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}, InFlight: 1, OpenLegs: []string{first, second},
 	}), nil)
-	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryProgress).Return(value(t, job.Progress{Totals: job.Totals{OK: 5}}), nil)
+	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryProgress).Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 5}}}), nil)
 	unready(tc, second, wire.QueryProgress)
 	hasHistory(t, tc, "nightly", `{"spec":`+asJSON(t, valid())+`,"version":1}`, hasRun...)
-	hasHistory(t, tc, second, `{"number":2,"ref":{"job":"nightly"},"previous":["m2"],"so_far":{"totals":{"ok":3}}}`, neverRan...)
+	hasHistory(t, tc, second, `{"number":2,"ref":{"job":"nightly"},"previous":["m2"],"so_far":{"ok":3}}`, neverRan...)
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 18, report.OK)

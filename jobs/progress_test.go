@@ -64,9 +64,9 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 	}), nil)
 	named := []string{"batch-1.1", "batch-2.1", "batch-3.1"}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport, named).
-		Return(value(t, wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Totals: job.Totals{OK: 100}, OpenLegs: []string{leg1}}, Flying: []string{"batch-1.1"}}), nil)
+		Return(value(t, wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Outcomes: job.Outcomes{Totals: job.Totals{OK: 100}}, OpenLegs: []string{leg1}}, Flying: []string{"batch-1.1"}}), nil)
 	tc.On("QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress, named).
-		Return(value(t, job.Progress{Totals: job.Totals{OK: 60}, Flying: []string{"batch-2.1"}}), nil) // batch 3 has just been counted
+		Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 60}}, Flying: []string{"batch-2.1"}}), nil) // batch 3 has just been counted
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 100+60+5+4, report.OK)
@@ -117,7 +117,7 @@ func TestReport_LegDoesNotAnswer(t *testing.T) {
 	c, tc := setup(t)
 	tc.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(pendingOf(t, nil, nil, nil), nil)
 	answer := wire.Answer{
-		Report: job.Report{Job: "nightly", State: job.Running, Started: began, Totals: job.Totals{OK: 10}, OpenLegs: []string{leg1}},
+		Report: job.Report{Job: "nightly", State: job.Running, Started: began, Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}, OpenLegs: []string{leg1}},
 		Heard:  []wire.Heard{{Leg: leg1, Counted: job.Counted{OK: 20, Batches: 2, At: began.Add(time.Second)}}},
 	}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, answer), nil)
@@ -125,7 +125,7 @@ func TestReport_LegDoesNotAnswer(t *testing.T) {
 		return tc.On("QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress).Once()
 	}
 	asked().Return(nil, notNow)
-	asked().Return(value(t, job.Progress{Totals: job.Totals{OK: 33}}), nil)
+	asked().Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 33}}}), nil)
 	asked().Return(nil, notNow)
 
 	g := newJobProgress(c.Get("nightly"))
@@ -148,7 +148,7 @@ func TestFollow_TicksWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
-	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{Job: "nightly", State: job.Running, Totals: job.Totals{OK: 10}}), nil).Once()
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{Job: "nightly", State: job.Running, Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}}), nil).Once()
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).
 		Run(func(args mock.Arguments) { <-args.Get(0).(context.Context).Done() }).Return(nil, notNow)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -58,7 +58,7 @@ func TestClient_Redrive(t *testing.T) {
 	output := job.Output{Location: "out.jsonl", Bytes: 7, Checksum: "crc32c:0"}
 	completed := job.Report{
 		Job: "nightly", Run: "run-2", State: job.Completed, Planned: 10, Manifests: []string{"m"}, Output: &output,
-		Totals: job.Totals{OK: 8, Failed: 2},
+		Outcomes: job.Outcomes{Totals: job.Totals{OK: 8, Failed: 2}},
 	}
 	first := &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1"}}
 	begun := *first
@@ -142,7 +142,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: valid()}, job.Stopped)
-		endedWith(tc, job.Report{State: job.Stopped, Totals: job.Totals{Failed: 1}})
+		endedWith(tc, job.Report{State: job.Stopped, Outcomes: job.Outcomes{Totals: job.Totals{Failed: 1}}})
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var not *NotCompletedError
 		require.ErrorAs(t, err, &not)
@@ -152,7 +152,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: valid()}, job.Completed)
-		endedWith(tc, job.Report{State: job.Completed, Totals: job.Totals{OK: 3}})
+		endedWith(tc, job.Report{State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{OK: 3}}})
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var nothing *NothingFailedError
 		require.ErrorAs(t, err, &nothing)
@@ -161,7 +161,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: valid()}, job.Completed)
-		endedWith(tc, job.Report{State: job.Completed, Totals: job.Totals{Failed: 3}})
+		endedWith(tc, job.Report{State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{Failed: 3}}})
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{BatchItems: -1})
 		require.ErrorContains(t, err, "BatchItems -1")
 	})
@@ -169,7 +169,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		t.Parallel()
 		c, tc := setup(t)
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: valid()}, job.Completed)
-		endedWith(tc, job.Report{State: job.Completed, Totals: job.Totals{Failed: 3}})
+		endedWith(tc, job.Report{State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{Failed: 3}}})
 		tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, mock.Anything).
 			Return(nil, serviceerror.NewWorkflowExecutionAlreadyStarted("taken", "", ""))
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
@@ -182,7 +182,7 @@ func TestClient_RedriveRefused(t *testing.T) {
 		spec := valid()
 		spec.OnError = job.OnErrorDrop
 		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: spec}, job.Completed)
-		endedWith(tc, job.Report{State: job.Completed, Totals: job.Totals{Failed: 3}})
+		endedWith(tc, job.Report{State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{Failed: 3}}})
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var nothing *NothingFailedError
 		require.ErrorAs(t, err, &nothing)
@@ -243,7 +243,7 @@ func TestClient_ResumeOfAFailureWithoutAReport(t *testing.T) {
 	handle.On("Get", mock.Anything, mock.Anything).Return(executionError(errors.New("nobody expected this")))
 	tc.On("GetWorkflow", mock.Anything, "nightly", "").Return(handle)
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, job.Report{
-		Job: "nightly", State: job.Running, Totals: job.Totals{OK: 10}, Manifests: []string{"m"},
+		Job: "nightly", State: job.Running, Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}, Manifests: []string{"m"},
 	}), nil)
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
 	report, err := c.Get("nightly").Report(t.Context())

@@ -48,7 +48,7 @@ func anyReport(random *rand.Rand) (job.Report, job.Speed) {
 	some := func() int64 { return int64(random.ExpFloat64() * 1000) }
 	maybe := func() bool { return random.IntN(2) == 0 }
 	done := some()
-	r := job.Report{Job: "j", State: job.Running, PlanDone: maybe(), Planned: done + some(), Totals: job.Totals{OK: done}}
+	r := job.Report{Job: "j", State: job.Running, PlanDone: maybe(), Planned: done + some(), Outcomes: job.Outcomes{Totals: job.Totals{OK: done}}}
 	if maybe() {
 		r.Failed, r.Retries, r.Crashes, r.Expiries, r.Isolations = some(), some(), some(), some(), some()
 		r.Planned += r.Failed
@@ -81,7 +81,7 @@ func anyReport(random *rand.Rand) (job.Report, job.Speed) {
 // 14.3: what matters most stands even in a narrow terminal; with room there is the rest.
 func TestBar_SaysWhatMatters(t *testing.T) {
 	t.Parallel()
-	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Totals: job.Totals{OK: 1228, Failed: 2, Retries: 7}, LastFailure: "batch 3 (items 0–9): exit status 1"}
+	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1228, Failed: 2, Retries: 7}}, LastFailure: "batch 3 (items 0–9): exit status 1"}
 	speed := job.Speed{Items: 12.3}
 	require.Equal(t, "█████████░░░░░░░░░░░░░░░ 41% · 1,230/3,000 · 12/s · 2m24s left · 2 failed · 7 retries · last retry: batch 3 (items 0–9): exit status 1", barLine(r, speed, 160))
 	require.Equal(t, "██████░░░░░░░░░░░ 41% · 1,230/3,000 · 12/s · 2m24s left · 2 failed", barLine(r, speed, 66))
@@ -97,7 +97,7 @@ func TestBar_IsDrawnInPlace(t *testing.T) {
 	show := newProgress(&out, true, false)
 	width := 50
 	show.width = func() int { return width }
-	r := job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 100, Totals: job.Totals{OK: 50}}
+	r := job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 100, Outcomes: job.Outcomes{Totals: job.Totals{OK: 50}}}
 	show.show(r)
 	width = 120
 	show.show(r)
@@ -109,7 +109,7 @@ func TestBar_IsDrawnInPlace(t *testing.T) {
 // R6: in a terminal of a few columns the percentage stands alone, and nothing is drawn that would begin another line.
 func TestR6_BarOfAVeryNarrowTerminal(t *testing.T) {
 	t.Parallel()
-	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Totals: job.Totals{OK: 1230}}
+	r := job.Report{State: job.Running, PlanDone: true, Planned: 3000, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1230}}}
 	require.Equal(t, "████░░░░░░░░ 41% · 1,230/3,000", barLine(r, job.Speed{}, 30))
 	require.Equal(t, "███░░░░░░ 41%", barLine(r, job.Speed{}, 13))
 	require.Equal(t, "41%", barLine(r, job.Speed{}, 6))
@@ -134,7 +134,7 @@ func TestR6_DumbTerminal(t *testing.T) {
 	p.Stderr = &out
 	show = progressOf(p, false)
 	show.lastLine = time.Now().Add(-time.Hour)
-	show.show(job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 100, Totals: job.Totals{OK: 50}})
+	show.show(job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 100, Outcomes: job.Outcomes{Totals: job.Totals{OK: 50}}})
 	show.end()
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\r")

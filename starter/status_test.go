@@ -30,7 +30,7 @@ func TestPrintFeed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := job.Report{State: job.Running, Planned: 1215, Discarded: 5, Totals: job.Totals{OK: 1190, Failed: 10, Batches: 60}, Feed: &job.FeedReport{
+			r := job.Report{State: job.Running, Planned: 1215, Discarded: 5, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1190, Failed: 10, Batches: 60}}, Feed: &job.FeedReport{
 				Session: 2, Accepted: 1215, Backlog: 10, BacklogBytes: 100, Capacity: 1000, CapacityBytes: 4000, Waiting: 4, Unclaimed: 2,
 				OldestSince: time.Now().Add(-time.Minute), QueueMean: 1234 * time.Microsecond, QueueMax: 30 * time.Millisecond, Segments: 3,
 			}}
@@ -48,7 +48,7 @@ func TestPrintFeed(t *testing.T) {
 func TestProgress_Feed(t *testing.T) {
 	t.Parallel()
 	p := newProgress(&bytes.Buffer{}, false, false)
-	r := job.Report{State: job.Running, Planned: 1210, Totals: job.Totals{OK: 1200}, Feed: &job.FeedReport{Backlog: 10, Capacity: 1000}}
+	r := job.Report{State: job.Running, Planned: 1210, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1200}}, Feed: &job.FeedReport{Backlog: 10, Capacity: 1000}}
 	require.Equal(t, "1,200 of 1,210 items, 10 of 1,000 places taken, 0 failed", p.line(r))
 	r.Feed.StalledSince = time.Now().Add(-time.Minute)
 	require.Equal(t, "1,200 of 1,210 items, 10 of 1,000 places taken, stalled: none has finished for 1m0s, 0 failed", p.line(r))

@@ -66,7 +66,7 @@ func TestSummary_GroupsFailures(t *testing.T) {
 	var times job.CallTimer
 	times.Add(12 * time.Millisecond)
 	times.Add(1340 * time.Millisecond)
-	r := job.Report{Job: "j", State: job.Completed, Totals: job.Totals{OK: 1, Failed: 1200, Retries: 1, SlowDowns: 2, Calls: 2, CallTimes: times.Times()},
+	r := job.Report{Job: "j", State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1, Failed: 1200, Retries: 1, SlowDowns: 2, Calls: 2, CallTimes: times.Times()}},
 		Output: &job.Output{Location: filepath.Join(dir, "out"), Errors: path}}
 	said := func() string {
 		var b strings.Builder

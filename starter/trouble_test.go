@@ -42,7 +42,7 @@ func TestR15_WhatIsLookedAt(t *testing.T) {
 func TestR17_NothingButRefusals(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := job.Report{State: job.Running, Started: began.Add(-time.Hour), SlowedSince: began, Totals: job.Totals{SlowDowns: 9}}
+	r := job.Report{State: job.Running, Started: began.Add(-time.Hour), SlowedSince: began, Outcomes: job.Outcomes{Totals: job.Totals{SlowDowns: 9}}}
 	r.SlowedSince = time.Time{}
 	require.False(t, new(refusals).see(r, began.Add(time.Hour)), "the request is not known to the job yet")
 	r.SlowedSince = began
@@ -58,7 +58,7 @@ func TestR17_NothingButRefusals(t *testing.T) {
 	r.Failed++
 	require.False(t, f.see(r, began.Add(202*time.Second)), "an item that fails is an outcome")
 
-	r = job.Report{State: job.Running, Started: began, SlowedSince: began, Totals: job.Totals{SlowDowns: 9, OK: 5}, Resumed: 5}
+	r = job.Report{State: job.Running, Started: began, SlowedSince: began, Outcomes: job.Outcomes{Totals: job.Totals{SlowDowns: 9, OK: 5}}, Resumed: 5}
 	require.True(t, new(refusals).see(r, began.Add(61*time.Second)), "what earlier runs have done does not count")
 	r.Outage = &job.Outage{}
 	require.False(t, new(refusals).see(r, began.Add(61*time.Second)), "the outage is the reason")
@@ -69,7 +69,7 @@ func TestR17_NothingButRefusals(t *testing.T) {
 // R17: it is said once by run and watch, and stands in the status.
 func TestR17_RefusalsAreSaid(t *testing.T) {
 	t.Parallel()
-	r := job.Report{Job: "j", State: job.Running, SlowedSince: time.Now().Add(-time.Hour), Totals: job.Totals{SlowDowns: 9}}
+	r := job.Report{Job: "j", State: job.Running, SlowedSince: time.Now().Add(-time.Hour), Outcomes: job.Outcomes{Totals: job.Totals{SlowDowns: 9}}}
 	var out bytes.Buffer
 	show := newProgress(&out, false, false)
 	show.show(r)

@@ -391,7 +391,7 @@ func (f *anyFeed) runLeg() {
 	require.NoError(t, f.env.GetWorkflowError())
 	var result wire.LegResult
 	require.NoError(t, f.env.GetWorkflowResult(&result))
-	require.Nil(t, result.Outcomes.Error)
+	require.Nil(t, result.Error)
 	require.Less(t, f.largest.bytes, wire.MaxPayload, f.largest.kind)
 	require.Less(t, f.parcels, 2*feed.InlineBytes)
 }

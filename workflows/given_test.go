@@ -36,7 +36,7 @@ func TestJob_GivenReport(t *testing.T) {
 			Ref: wire.Ref{Job: spec.Name, Run: "run-1", Store: spec.Store}, Work: work, Portions: 9, Batches: 100, Heads: []string{"m1", "m2"}, Carried: carried,
 			Report: job.Report{
 				Job: spec.Name, Run: "run-1", Pool: spec.Pool, State: job.Running, Started: at, Store: spec.Store, Settings: spec.Settings(), Planned: 200, Legs: 8,
-				Totals: job.Totals{OK: 90, Failed: 2}, Manifests: []string{"older"}, Unsaved: []string{"nightly/leg-1"}, Grace: spec.Grace,
+				Outcomes: job.Outcomes{Totals: job.Totals{OK: 90, Failed: 2}}, Manifests: []string{"older"}, Unsaved: []string{"nightly/leg-1"}, Grace: spec.Grace,
 			},
 		}
 	}

@@ -106,18 +106,18 @@ var bounds = []struct {
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
 	{list, limits.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
 	{list, limits.MaxStages, `
-		job.Report.Stages job.Report.UnservedPools job.Progress.Stages wire.Outcomes.Stages
+		job.Outcomes.Stages job.Report.UnservedPools
 		wire.LegLimits.Stages job.Settings.Windows wire.ServedInput.Pools
 		wire.ServedInput.Known wire.ServedResult.Unserved`},
 	{list, limits.MaxNotes, "job.Noticed.Notes"},
 	{list, limits.MaxLaterErrors, "job.Report.LaterErrors"},
 	{list, limits.MaxForced, `
-		job.Report.Forced wire.ForcedEnds.Forced wire.ProcessResult.Forced
+		job.Outcomes.Forced wire.ProcessResult.Forced
 		wire.ProcessResult.Left`},
-	{list, limits.MaxStragglers, "job.Report.Stragglers wire.Outcomes.Stragglers"},
-	{list, limits.MaxWorkers, "job.Report.Workers job.Progress.Workers wire.Outcomes.Workers"},
-	{list, pool.MaxWorkers, "wire.Outcomes.Pool wire.PoolReport.Workers wire.PoolView.Workers"},
-	{list, 60, "job.Report.Hooks"}, // 20 of each stage
+	{list, limits.MaxStragglers, "job.Outcomes.Stragglers"},
+	{list, limits.MaxWorkers, "job.Outcomes.Workers"},
+	{list, pool.MaxWorkers, "wire.LegOutcomes.Pool wire.PoolReport.Workers wire.PoolView.Workers"},
+	{list, 60, "job.Report.Hooks"},                                                    // 20 of each stage
 	{list, 1000, "wire.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
 	{list, wire.PageBatches, `
 		wire.Answer.Flying job.Progress.Flying wire.LocateInput.Processes wire.LocateInput.Silent
@@ -149,8 +149,8 @@ func jobRows(l *fullest) []row {
 	const (
 		kinds = "job.Report.Feed job.Report.Loop " // of other jobs than those of files
 		// What only jobs and legs have that end.
-		jobEnds = kinds + "job.Report.Stragglers job.Report.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended "
-		legEnds = "wire.Outcomes.Stragglers wire.ForcedEnds.Forced wire.Outcomes.Error wire.LegResult.Loop "
+		jobEnds = kinds + "job.Outcomes.Stragglers job.Outcomes.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended "
+		legEnds = "job.Outcomes.Stragglers job.Outcomes.Forced wire.LegOutcomes.Error wire.LegResult.Loop "
 		noLoop  = "wire.StartInput.Salvage wire.StartInput.Loop "
 	)
 
@@ -197,7 +197,7 @@ func jobRows(l *fullest) []row {
 		{"continuation of a feed", feedJob, mostSent},
 		{"continuation of a loop", loop, mostSent},
 		{"result of a job", report, mostSent},
-		{"result of a loop", full(job.Report{}, "job.Report.Feed job.Report.Stages"), mostSent},
+		{"result of a loop", full(job.Report{}, "job.Report.Feed job.Outcomes.Stages"), mostSent},
 		{"answer to the query of a job", full(wire.Answer{}, kinds), mostSent},
 		{"executions that a query names", full(job.Progress{}, "job.Progress.Feed").(job.Progress).Flying, mostSent},
 		{"answer to the query of a leg", full(job.Progress{}, "job.Progress.Feed"), mostSent},

@@ -248,7 +248,7 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 		Work: wire.WorkState{Feed: &wire.FeedWorkState{Planned: true, Accepted: ordinals, Session: int64(legs), Began: 1, Wanted: 2, Latest: 0, Segments: legs}},
 		Report: job.Report{
 			Job: "risk", State: job.Running, Planned: ordinals, Legs: legs,
-			Totals: job.Totals{OK: ordinals, Batches: ordinals / list, Calls: ordinals, CallItems: ordinals},
+			Outcomes: job.Outcomes{Totals: job.Totals{OK: ordinals, Batches: ordinals / list, Calls: ordinals, CallItems: ordinals}},
 		},
 	})
 	require.LessOrEqual(t, last.most(), first.most()+10, "events")

@@ -56,7 +56,7 @@ func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult 
 	}
 	batches, err := wire.DecodePage(in.Page)
 	if err != nil {
-		return wire.LegResult{Outcomes: wire.Outcomes{Error: &job.Error{Message: err.Error()}}}
+		return wire.LegResult{LegOutcomes: wire.LegOutcomes{Error: &job.Error{Message: err.Error()}}}
 	}
 	first, last := batches[0], batches[len(batches)-1]
 	key := fmt.Sprintf("%s/manifests/%016x.jsonl", in.Ref.Run, in.Number) // as long as it is
@@ -65,9 +65,9 @@ func (w *world) quickLeg(ctx workflow.Context, in wire.LegInput) wire.LegResult 
 	w.manifests[key] = wire.CommitInput{Previous: in.Previous, Entries: []wire.Entry{all}}
 	w.mu.Unlock()
 	return wire.LegResult{
-		Manifests: []string{key}, Outcomes: wire.Outcomes{
-			Speed:  wire.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
-			Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour},
+		Manifests: []string{key}, LegOutcomes: wire.LegOutcomes{
+			Speed:    wire.Speed{Items: all.Count, Busy: time.Hour, Largest: w.perBatch},
+			Outcomes: job.Outcomes{Totals: job.Totals{OK: all.Count, Batches: int64(len(batches)), Calls: all.Count, CallItems: all.Count, InputBytes: all.Length, Busy: time.Hour}},
 		},
 	}
 }

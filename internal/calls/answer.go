@@ -23,12 +23,12 @@ type Answer struct {
 	Buf      []byte // the results, each ended by '\n'
 	outcomes []Span
 	spare    []Span // memory for Fill
-	Count    int // of items that the outcomes are of
-	Special  int // outcomes that are not just results of calls: drops, faults and known ones
-	faults   int // of the Special ones
-	later    int // of the outcomes that are none: see hold
-	texts    int // bytes of the faults' texts
-	read     int // lines that have been read and are not outcomes, as Live counts them
+	Count    int    // of items that the outcomes are of
+	Special  int    // outcomes that are not just results of calls: drops, faults and known ones
+	faults   int    // of the Special ones
+	later    int    // of the outcomes that are none: see hold
+	texts    int    // bytes of the faults' texts
+	read     int    // lines that have been read and are not outcomes, as Live counts them
 	gate     *gate
 	// Live, which may be nil, counts the outcomes as they come. Any goroutine may look.
 	Live *Live

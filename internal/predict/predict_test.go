@@ -33,7 +33,7 @@ func TestPredict_KnownSpeed(t *testing.T) {
 		items := 1 + i%2*24
 		s.ended(calls.CallStats{Items: items, Took: time.Duration(3+items) * time.Millisecond})
 	}
-	report := job.Report{Totals: job.Totals{OK: 200}}
+	report := job.Report{Outcomes: job.Outcomes{Totals: job.Totals{OK: 200}}}
 	p := d.Predict(report, 2000, s)
 	require.Equal(t, 8, p.Parallel)
 	require.InDelta(t, 0.003, p.StartSeconds, 1e-9)
@@ -68,7 +68,7 @@ func TestPredict_HandlerThatFails(t *testing.T) {
 	f := setup(t, "in.jsonl", jobtest.Lines(50))
 	s := sampler(25, Setup{Slots: 2, Workers: 1})
 	s.ended(calls.CallStats{Fault: job.KindError, Took: time.Second})
-	p := f.draw(20).Predict(job.Report{Totals: job.Totals{Failed: 20}}, 0, s)
+	p := f.draw(20).Predict(job.Report{Outcomes: job.Outcomes{Totals: job.Totals{Failed: 20}}}, 0, s)
 	require.Zero(t, p.Sample.OK)
 	require.EqualValues(t, 20, p.Sample.Failed)
 	require.Zero(t, p.Sample.Calls)

@@ -52,9 +52,7 @@ func TestSampler_Shows(t *testing.T) {
 	s.ended(calls.CallStats{Stage: "b", Fault: job.KindError, Took: time.Second})
 	s.ended(calls.CallStats{Stage: "b", Cut: true, Took: time.Second})
 	p := d.PredictStages(job.Report{
-		Totals:     job.Totals{OK: 90, Failed: 10},
-		FirstError: &job.FirstError{Item: 3, Kind: job.KindError},
-		Stages:     []job.StageReport{{Stage: "a", Done: 100, Failed: 5}, {Stage: "b", Done: 95, Failed: 5}},
+		Outcomes: job.Outcomes{Totals: job.Totals{OK: 90, Failed: 10}, FirstError: &job.FirstError{Item: 3, Kind: job.KindError}, Stages: []job.StageReport{{Stage: "a", Done: 100, Failed: 5}, {Stage: "b", Done: 95, Failed: 5}}},
 	}, 500, map[string]*Sampler{"p": s})
 	require.Equal(t, d.ordinals[3], p.Sample.FirstError.Item)
 	require.Equal(t, "b", p.Slowest)

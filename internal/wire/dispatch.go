@@ -27,22 +27,14 @@ type LegState struct {
 	SpeedAwaited bool `json:"speed_awaited,omitempty"`
 }
 
-// Outcomes are the results of a leg's batches.
-type Outcomes struct {
-	Totals     job.Totals      `json:"totals"`
-	FirstError *job.FirstError `json:"first_error,omitempty"`
+// LegOutcomes are the results of a leg's batches. Stages of a pipeline are without what waits and runs.
+type LegOutcomes struct {
+	job.Outcomes
 	// Error is what has ended the leg early.
-	Error      *job.Error      `json:"error,omitempty"`
-	Stragglers []job.Straggler `json:"stragglers,omitempty"`
-	// StragglersOmitted counts those beyond limits.MaxStragglers.
-	StragglersOmitted int `json:"stragglers_omitted,omitempty"`
-	ForcedEnds
-	Speed   Speed             `json:"speed"` // of the handler
-	Workers []job.WorkerShare `json:"workers,omitempty"`
-	Pool    []PoolWorker      `json:"pool,omitempty"`   // what is known of these workers
-	Outage  *job.Outage       `json:"outage,omitempty"` // that batches wait out
-	// Stages are those of a pipeline, without what waits and runs.
-	Stages []job.StageReport `json:"stages,omitempty"`
+	Error  *job.Error   `json:"error,omitempty"`
+	Speed  Speed        `json:"speed"`            // of the handler
+	Pool   []PoolWorker `json:"pool,omitempty"`   // what is known of these workers
+	Outage *job.Outage  `json:"outage,omitempty"` // that batches wait out
 }
 
 // ReportThresholds says when a leg reports to the job how many of its items have failed.
@@ -133,19 +125,6 @@ type SlowDownRequest struct {
 // OfAll estimates the rate of a job of so many legs from that of the one leg.
 func (r SlowDownRequest) OfAll(legs int) job.Rate {
 	return min(r.Observed, limits.MaxRate) * job.Rate(max(1, legs))
-}
-
-// ForcedEnds are the processes that a stop has ended by signals: at most limits.MaxForced, and a count of the others.
-type ForcedEnds struct {
-	Forced        []job.ForcedEnd `json:"forced,omitempty"`
-	ForcedOmitted int             `json:"forced_omitted,omitempty"`
-}
-
-// Add adds others, as far as there is room for them.
-func (f *ForcedEnds) Add(other ForcedEnds) {
-	all := append(f.Forced, other.Forced...)
-	f.Forced = all[:min(len(all), limits.MaxForced)]
-	f.ForcedOmitted += other.ForcedOmitted + len(all) - len(f.Forced)
 }
 
 // PlacesBack is what a leg hands back: the argument of SignalPlaces.

@@ -108,7 +108,7 @@ type LegInput struct {
 
 // LegResult is what a leg has done.
 type LegResult struct {
-	Outcomes
+	LegOutcomes
 	Manifests []string `json:"manifests"` // heads of the chain after this leg
 	// Left is how many items the leg did not get to, because of a stop or of Error.
 	Left int64 `json:"left,omitempty"`
@@ -131,7 +131,7 @@ type LoopLegInput struct {
 	Spec job.Spec `json:"spec"`
 	LegState
 	Slot    job.LoopSlot `json:"slot"`              // where it stands
-	Sofar   Outcomes     `json:"so_far,omitzero"`   // of the leg's earlier runs
+	Sofar   LegOutcomes  `json:"so_far,omitzero"`   // of the leg's earlier runs
 	Version int          `json:"version,omitempty"` // see wire.LogicVersion
 }
 

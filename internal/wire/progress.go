@@ -2,7 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/limits"
@@ -19,11 +18,9 @@ func PermanentErrors() []string {
 
 // Include adds the progress of a running leg to a report.
 func Include(r *job.Report, p job.Progress) {
-	r.Totals.Add(p.Totals)
+	r.Outcomes.Add(p.Outcomes)
 	r.Waiting += p.Waiting
 	r.InFlight += p.InFlight
-	r.FirstError = r.FirstError.First(p.FirstError)
-	r.Workers = AddWorkers(r.Workers, p.Workers)
 	r.Outage = r.Outage.Earlier(p.Outage)
 	if p.Feed != nil {
 		r.Feed = addFeed(*p.Feed, r.Feed)
@@ -33,7 +30,6 @@ func Include(r *job.Report, p job.Progress) {
 	if r.Loop != nil {
 		r.Loop.Include(p.Loop...)
 	}
-	r.Stages = AddStages(r.Stages, p.Stages)
 	r.Oldest = cmp.Or(r.Oldest, p.Oldest) // of the leg that was started first
 	if p.LastFailure != "" {
 		r.LastFailure = p.LastFailure
@@ -65,53 +61,6 @@ func addFeed(r job.FeedReport, other *job.FeedReport) *job.FeedReport {
 		r.StalledSince = other.StalledSince
 	}
 	return &r
-}
-
-// AddWorkers adds the shares of two lists by worker, and keeps the 50 with the most items.
-func AddWorkers(a, b []job.WorkerShare) []job.WorkerShare {
-	sum := slices.Clone(a)
-	for _, w := range b {
-		i := slices.IndexFunc(sum, func(s job.WorkerShare) bool { return s.Worker == w.Worker })
-		if i < 0 {
-			sum = append(sum, w)
-			continue
-		}
-		s := &sum[i]
-		s.Batches += w.Batches
-		s.Items += w.Items
-		s.Busy += w.Busy
-		if w.Last.After(s.Last) {
-			s.Last = w.Last
-		}
-		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
-			s.Concurrency = w.Concurrency
-		}
-	}
-	slices.SortFunc(sum, func(a, b job.WorkerShare) int {
-		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
-	})
-	return sum[:min(len(sum), limits.MaxWorkers)]
-}
-
-// AddStages adds the numbers of stages to those of the same names in a list, whose pools and windows stay. Others are
-// left out, unless the list is empty.
-func AddStages(sum, more []job.StageReport) []job.StageReport {
-	if len(sum) == 0 {
-		return slices.Clone(more)
-	}
-	sum = slices.Clone(sum)
-	for _, m := range more {
-		if i := slices.IndexFunc(sum, func(s job.StageReport) bool { return s.Stage == m.Stage }); i >= 0 {
-			s := &sum[i]
-			s.Waiting += m.Waiting
-			s.InFlight += m.InFlight
-			s.Batches += m.Batches
-			s.Done += m.Done
-			s.Failed += m.Failed
-			s.Busy += m.Busy
-		}
-	}
-	return sum
 }
 
 // Per returns the rate of that many items in d, at most [limits.MaxRate]. It is 0 if either is 0 or less.

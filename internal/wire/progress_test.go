@@ -12,8 +12,8 @@ import (
 func TestReport_Include(t *testing.T) {
 	t.Parallel()
 	first := &job.FirstError{Item: 3, Kind: job.KindError, Error: job.Error{Message: "three"}}
-	r := job.Report{Totals: job.Totals{OK: 10}, Waiting: 1, InFlight: 2, LastFailure: "before"}
-	Include(&r, job.Progress{Totals: job.Totals{OK: 5, Failed: 1}, Waiting: 3, InFlight: 4, FirstError: first})
+	r := job.Report{Outcomes: job.Outcomes{Totals: job.Totals{OK: 10}}, Waiting: 1, InFlight: 2, LastFailure: "before"}
+	Include(&r, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 5, Failed: 1}, FirstError: first}, Waiting: 3, InFlight: 4})
 	require.EqualValues(t, 15, r.OK)
 	require.EqualValues(t, 1, r.Failed)
 	require.Equal(t, 4, r.Waiting)
@@ -21,7 +21,7 @@ func TestReport_Include(t *testing.T) {
 	require.Equal(t, first, r.FirstError)
 	require.Equal(t, "before", r.LastFailure, "a leg without a failure leaves the last one known")
 
-	Include(&r, job.Progress{FirstError: &job.FirstError{Item: 9}, LastFailure: "after"})
+	Include(&r, job.Progress{Outcomes: job.Outcomes{FirstError: &job.FirstError{Item: 9}}, LastFailure: "after"})
 	require.Equal(t, first, r.FirstError, "the first one counts")
 	require.Equal(t, "after", r.LastFailure)
 }
@@ -41,12 +41,12 @@ func TestReport_IncludesTheEarlierOutage(t *testing.T) {
 // P8: the numbers of the legs of a job add up, stage by stage.
 func TestInclude_P8_Stages(t *testing.T) {
 	t.Parallel()
-	r := job.Report{Stages: []job.StageReport{{Stage: "clean", Pool: "awk", Window: 7}, {Stage: "score", Pool: "models"}}}
-	Include(&r, job.Progress{Stages: []job.StageReport{{Stage: "clean", Waiting: 1, InFlight: 2, Batches: 3, Done: 40, Failed: 5, Busy: 6 * time.Second}}})
+	r := job.Report{Outcomes: job.Outcomes{Stages: []job.StageReport{{Stage: "clean", Pool: "awk", Window: 7}, {Stage: "score", Pool: "models"}}}}
+	Include(&r, job.Progress{Outcomes: job.Outcomes{Stages: []job.StageReport{{Stage: "clean", Waiting: 1, InFlight: 2, Batches: 3, Done: 40, Failed: 5, Busy: 6 * time.Second}}}})
 	before := r.Stages
-	Include(&r, job.Progress{Stages: []job.StageReport{
+	Include(&r, job.Progress{Outcomes: job.Outcomes{Stages: []job.StageReport{
 		{Stage: "score", Done: 30, Busy: 18 * time.Second}, {Stage: "clean", Waiting: 10, InFlight: 20, Batches: 30, Done: 400, Failed: 50},
-	}})
+	}}})
 	require.Equal(t, []job.StageReport{
 		{Stage: "clean", Pool: "awk", Window: 7, Waiting: 11, InFlight: 22, Batches: 33, Done: 440, Failed: 55, Busy: 6 * time.Second},
 		{Stage: "score", Pool: "models", Done: 30, Busy: 18 * time.Second},

@@ -24,7 +24,7 @@ func TestD3_LargestReport(t *testing.T) {
 		for i := range stragglers {
 			stragglers[i] = one
 		}
-		c.addStragglers(wire.Outcomes{Stragglers: stragglers})
+		c.State.Report.Outcomes.Add(job.Outcomes{Stragglers: stragglers})
 	}
 	r := &c.State.Report
 	require.Len(t, r.Stragglers, limits.MaxStragglers)

@@ -48,7 +48,7 @@ type Coordinator struct {
 
 // insider is a leg that runs inside the job: what the job reads of it directly.
 type insider interface {
-	Sofar() wire.Outcomes
+	Sofar() wire.LegOutcomes
 	Flying(executions []string) []string
 }
 
@@ -75,7 +75,7 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
-		Stages: in.Spec.StageReports(),
+		Outcomes: job.Outcomes{Stages: in.Spec.StageReports()},
 	}
 	c.resize()
 	return c

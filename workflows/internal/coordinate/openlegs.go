@@ -6,7 +6,6 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
@@ -133,15 +132,8 @@ func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 	c.State.Speed = result.Speed
 	c.Planning.RateKnown = true
 	r.Planned, r.Discarded = max(r.Planned, result.Accepted), r.Discarded+result.Discarded
-	r.Totals.Add(result.Totals)
-	r.FirstError = r.FirstError.First(result.FirstError)
-	c.addStragglers(result.Outcomes)
-	forced := wire.ForcedEnds{Forced: r.Forced, ForcedOmitted: r.ForcedOmitted}
-	forced.Add(result.ForcedEnds)
-	r.Forced, r.ForcedOmitted = forced.Forced, forced.ForcedOmitted
-	r.Workers = wire.AddWorkers(r.Workers, result.Workers)
-	r.Stages = wire.AddStages(r.Stages, result.Stages)
-	c.State.Fresh.Add(dispatch.CountsOf(result.Outcomes))
+	r.Outcomes.Add(result.Outcomes)
+	c.State.Fresh.Add(dispatch.CountsOf(result.LegOutcomes))
 	c.traits.Ended(ended, result)
 	c.Left += result.Left
 	c.regain(ended)
@@ -156,12 +148,4 @@ func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 		c.SendLimits()
 	}
 	c.rebound()
-}
-
-// addStragglers adds what a leg has left behind to the report, as far as there is room for it.
-func (c *Coordinator) addStragglers(of wire.Outcomes) {
-	r := &c.State.Report
-	listed := min(len(of.Stragglers), limits.MaxStragglers-len(r.Stragglers))
-	r.Stragglers = append(r.Stragglers, of.Stragglers[:listed]...)
-	r.StragglersOmitted += len(of.Stragglers) - listed + of.StragglersOmitted
 }

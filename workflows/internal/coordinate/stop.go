@@ -134,7 +134,9 @@ func (c *Coordinator) checkSettings(s job.Settings) error {
 func (c *Coordinator) set(s job.Settings) {
 	c.In.Spec = c.Spec().With(s)
 	c.State.Report.Settings = c.Spec().Settings()
-	c.State.Report.Stages = wire.AddStages(c.Spec().StageReports(), c.State.Report.Stages)
+	windows := job.Outcomes{Stages: c.Spec().StageReports()}
+	windows.Add(job.Outcomes{Stages: c.State.Report.Stages})
+	c.State.Report.Stages = windows.Stages
 	c.resize()
 	c.CheckOutcomes(false)
 	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 {

@@ -16,7 +16,7 @@ func TestJobDetails(t *testing.T) {
 	began := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	running := job.Report{
 		Started: began, State: job.Running, Pool: "thumbs", Planned: 12_345, Legs: 3, OpenLegs: []string{"nightly/leg-1", "nightly/leg-2"},
-		Totals: job.Totals{OK: 11_000, Failed: 7, Dropped: 1000, Batches: 1200, Retries: 2, Expiries: 1},
+		Outcomes: job.Outcomes{Totals: job.Totals{OK: 11_000, Failed: 7, Dropped: 1000, Batches: 1200, Retries: 2, Expiries: 1}},
 	}
 	tests := []struct {
 		name   string

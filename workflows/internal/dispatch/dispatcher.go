@@ -33,7 +33,7 @@ type Dispatcher struct {
 	flying    []*task
 	silent    []silence // executions that nothing was heard of at a stop
 	delayed   []*task   // those that wait for a repetition
-	sofar     wire.Outcomes
+	sofar     wire.LegOutcomes
 	lastError string // for people
 
 	window window
@@ -270,7 +270,7 @@ func retryDelay(first time.Duration, tries int) time.Duration {
 type Config struct {
 	Spec     job.Spec
 	State    wire.LegState
-	Sofar    wire.Outcomes // of the leg's earlier runs
+	Sofar    wire.LegOutcomes // of the leg's earlier runs
 	Supply   Supply
 	Recorder Recorder
 	// Process starts one execution of a batch, and returns the future of its activities.ProcessResult. ctx has the

@@ -61,7 +61,7 @@ func (a answers) Accept(_ wire.Task, r wire.ProcessResult) {
 const queueOfLeg = "of-the-leg"
 
 // putLeg runs until it is closed.
-func putLeg(ctx workflow.Context, spec job.Spec) (wire.Outcomes, error) {
+func putLeg(ctx workflow.Context, spec job.Spec) (wire.LegOutcomes, error) {
 	supply, recorded := &putSupply{}, answers{}
 	d := dispatch.New(ctx, dispatch.Config{
 		Spec: spec, State: wire.LegState{Number: 1, Window: spec.Window, Last: true}, Supply: supply, Recorder: recorded,
@@ -86,7 +86,7 @@ func putLeg(ctx workflow.Context, spec job.Spec) (wire.Outcomes, error) {
 		return recorded[b.First].Worker, err
 	}
 	if err := workflow.SetUpdateHandler(ctx, "put", put); err != nil {
-		return wire.Outcomes{}, err
+		return wire.LegOutcomes{}, err
 	}
 	closing := func(workflow.Context) error {
 		supply.closed = true
@@ -94,7 +94,7 @@ func putLeg(ctx workflow.Context, spec job.Spec) (wire.Outcomes, error) {
 		return nil
 	}
 	if err := workflow.SetUpdateHandler(ctx, "close", closing); err != nil {
-		return wire.Outcomes{}, err
+		return wire.LegOutcomes{}, err
 	}
 	d.Listen()
 	d.Run(ctx)
@@ -152,7 +152,7 @@ func TestDispatcher_OfAnotherKindOfLeg(t *testing.T) {
 	env.ExecuteWorkflow(putLeg, job.Spec{Name: "risk", Pool: "risk", Window: 2}.WithDefaults())
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
-	var got wire.Outcomes
+	var got wire.LegOutcomes
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, 3, answered)
 	require.EqualValues(t, 8, got.Totals.OK)

@@ -58,9 +58,9 @@ func (d *Dispatcher) credit(r wire.ProcessResult) {
 	if r.Worker == "" {
 		return
 	}
-	d.sofar.Workers = wire.AddWorkers(d.sofar.Workers, []job.WorkerShare{{
+	d.sofar.Add(job.Outcomes{Workers: []job.WorkerShare{{
 		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx), Concurrency: r.Capacity.Present(),
-	}})
+	}}})
 }
 
 // again puts a task first in the queue: old tasks go before new ones.

@@ -13,15 +13,16 @@ import (
 )
 
 // Sofar returns the outcomes of the leg, those of its earlier runs included.
-func (d *Dispatcher) Sofar() wire.Outcomes { return d.sofar }
+func (d *Dispatcher) Sofar() wire.LegOutcomes { return d.sofar }
 
 // Progress returns what the queries and the report show.
 func (d *Dispatcher) Progress() job.Progress {
-	return job.Progress{
-		Totals: d.sofar.Totals, Waiting: d.waiting() + len(d.delayed), InFlight: len(d.flying),
-		FirstError: d.sofar.FirstError, LastFailure: d.lastError, Workers: d.sofar.Workers, Oldest: d.oldest(), Outage: d.sofar.Outage,
-		Stages: d.stageReports(),
+	p := job.Progress{
+		Outcomes: d.sofar.Outcomes, Waiting: d.waiting() + len(d.delayed), InFlight: len(d.flying),
+		LastFailure: d.lastError, Oldest: d.oldest(), Outage: d.sofar.Outage,
 	}
+	p.Stages = d.stageReports()
+	return p
 }
 
 // Flying returns those of the executions that are in flight: the others have ended here, or are not the dispatcher's.
@@ -207,7 +208,7 @@ func (r *reporting) due(c wire.Counts) bool {
 }
 
 // CountsOf returns the counts of outcomes.
-func CountsOf(o wire.Outcomes) wire.Counts {
+func CountsOf(o wire.LegOutcomes) wire.Counts {
 	t := o.Totals
 	barren := slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done })
 	return wire.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}

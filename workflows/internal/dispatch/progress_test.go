@@ -38,7 +38,7 @@ func TestLegDetails(t *testing.T) {
 func TestCounts_OfAPipeline(t *testing.T) {
 	t.Parallel()
 	staged := func(between, done, failed int64) wire.Counts {
-		var o wire.Outcomes
+		var o wire.LegOutcomes
 		o.Totals = job.Totals{Failed: failed, Between: between}
 		o.Stages = []job.StageReport{{Stage: "clean", Done: between + done}, {Stage: "score", Done: done, Failed: failed}}
 		return CountsOf(o)

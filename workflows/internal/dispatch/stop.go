@@ -7,7 +7,6 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stint-run/stint/internal/limits"
 	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -52,7 +51,7 @@ func (d *Dispatcher) noteForced(t task, ends []job.ForcedEnd) {
 	for i := range ends {
 		ends[i].Batch = t.summary()
 	}
-	d.sofar.ForcedEnds.Add(wire.ForcedEnds{Forced: ends})
+	d.sofar.Add(job.Outcomes{Forced: ends})
 }
 
 // fail ends the leg with an error: the first one counts. What is in flight gets the job's grace.
@@ -160,14 +159,10 @@ const MaxStraggler = 200
 
 // straggles adds a straggler to the list, or to the number of those that are not in it.
 func (d *Dispatcher) straggles(s job.Straggler) {
-	if len(d.sofar.Stragglers) < limits.MaxStragglers {
-		for _, field := range []*string{&s.Batch, &s.Worker, &s.Why} {
-			*field = text.Fit(*field, MaxStraggler)
-		}
-		d.sofar.Stragglers = append(d.sofar.Stragglers, s)
-		return
+	for _, field := range []*string{&s.Batch, &s.Worker, &s.Why} {
+		*field = text.Fit(*field, MaxStraggler)
 	}
-	d.sofar.StragglersOmitted++
+	d.sofar.Add(job.Outcomes{Stragglers: []job.Straggler{s}})
 }
 
 // noteLeft names the Go calls that have not ended with a batch.

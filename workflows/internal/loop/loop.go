@@ -328,7 +328,7 @@ func (l *loopLeg) progress() job.Progress {
 }
 
 func (l *loopLeg) result() wire.LegResult {
-	return wire.LegResult{Outcomes: l.Sofar(), Loop: []job.LoopSlot{l.slot}}
+	return wire.LegResult{LegOutcomes: l.Sofar(), Loop: []job.LoopSlot{l.slot}}
 }
 
 func (l *loopLeg) details() string {

@@ -80,7 +80,7 @@ func newLeg(ctx workflow.Context, in wire.LegInput, link dispatch.Link) (*leg, e
 	manifest := &manifestRecorder{spec: in.Spec, in: wire.CommitInput{Ref: in.Ref, Leg: in.Number, Previous: in.Previous}}
 	l := &leg{page: page, manifest: manifest}
 	c := dispatch.Config{
-		Spec: in.Spec, State: in.LegState, Sofar: in.Sofar.Outcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
+		Spec: in.Spec, State: in.LegState, Sofar: in.Sofar.LegOutcomes, Supply: page, Recorder: l.manifest, Process: processIn(in.Ref), Link: link,
 	}
 	if len(in.Spec.Stages) > 0 {
 		l.flow = NewFlow(in.Ref, in.Spec, page, l.manifest)
@@ -127,7 +127,7 @@ func (l *leg) commit(ctx workflow.Context) wire.LegResult {
 	if l.Halted() {
 		sofar.Totals.Between = 0 // they are left
 	}
-	return wire.LegResult{Outcomes: sofar, Manifests: heads, Left: left}
+	return wire.LegResult{LegOutcomes: sofar, Manifests: heads, Left: left}
 }
 
 // PageSupply supplies the batches of a page, in order.
