@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,8 +23,12 @@ import (
 // program makes a handler of the obedient program.
 func (f *fixture) program(kind string) Handler {
 	f.options.Env = append(f.options.Env, asProgram+"="+kind, raceOptions)
-	return Serve("/proc/self/exe")
+	return Serve(testBinary())
 }
+
+// testBinary is what the obedient program is run from: this test, or the one that `make race` has built without the race
+// detector. That starts and ends much sooner, and the program is no more than a part of the test.
+func testBinary() string { return cmp.Or(os.Getenv("STINT_TEST_BINARY"), "/proc/self/exe") }
 
 // obey runs the obedient program over items that say what it has to do, one slot, and returns their
 // outcomes.
