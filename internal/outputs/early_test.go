@@ -332,12 +332,7 @@ func TestEarly_Not(t *testing.T) {
 // If a killed process could leave the file where nobody finds it, nothing is joined early.
 func TestEarly_ElsewhereNot(t *testing.T) {
 	t.Parallel()
-	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
-		t.Skip("needs another file system")
-	}
-	out, err := os.MkdirTemp("/dev/shm", "stint")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(out) })
+	out := jobtest.Elsewhere(t)
 	f, batches, want := setupJoin(t, "out.jsonl")
 	f.spec.Output = filepath.Join(out, "out.jsonl")
 	f.joiner.replace(nil)

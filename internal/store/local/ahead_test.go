@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store/object"
 )
 
@@ -115,7 +116,7 @@ func TestScratch(t *testing.T) {
 	w.Abort()
 	require.Empty(t, names(scratch))
 
-	for what, place := range map[string]string{"missing": filepath.Join(root, "missing"), "of another file system": "/dev/shm"} {
+	for what, place := range map[string]string{"missing": filepath.Join(root, "missing"), "of another file system": jobtest.Elsewhere(t)} {
 		w, err = dir.CreateWith(t.Context(), "other/out", object.WriteOptions{Scratch: place})
 		require.NoError(t, err, what)
 		require.False(t, w.(*writer).InScratch())
