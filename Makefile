@@ -19,15 +19,13 @@ test:
 # The race detector needs cgo; -short leaves the runs of a million items to `make test`. It is for the packages that start
 # goroutines, or lock something, themselves or in their tests. What links the server, and runs whole processes, is left out:
 # its goroutines are those of the other packages, and it takes an hour; so is package workflows, whose code has none. Servers of
-# tests are processes of their own (internal/testserver), and so are the programs that package worker's tests have served. Tests
-# that take long with the detector, and whose like runs with it anyway, are left to `make test` (jobtest.Unraced). The package
-# that takes longest comes first.
+# tests are processes of their own (internal/testserver). Tests that take long with the detector, and whose like runs with it
+# anyway, are left to `make test` (jobtest.Unraced). The package that takes longest comes first.
 RACED = $(shell grep -lE '^\s*go [a-z]|\.Go\b|"sync(/atomic)?"' $$(git ls-files '*.go') | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | \
 	grep -vE '^\.(/starter|/local|/workflows|/internal/(devserver|mutants|testserver.*|randomjobs)|/examples/.*|/bench.*)?$$')
 race:
 	$(GO) build -o $(BUILT)/testserver ./internal/testserver/serve
-	$(GO) test -c -o $(BUILT)/worker.test ./worker
-	STINT_TEST_SERVER=$(BUILT)/testserver STINT_TEST_BINARY=$(BUILT)/worker.test GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m ./worker $(filter-out ./worker,$(RACED))
+	STINT_TEST_SERVER=$(BUILT)/testserver GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m ./worker $(filter-out ./worker,$(RACED))
 
 # Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with another
 # seed, which is logged; STINT_TEST_SEED=… SEEDS=1 repeats one.

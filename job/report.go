@@ -181,7 +181,7 @@ func addStages(sum, more []StageReport) []StageReport {
 	return sum
 }
 
-// Progress is the state of one leg of a job (see [Report.Include]).
+// Progress is the state of one leg of a job.
 type Progress struct {
 	Outcomes
 	Waiting  int `json:"waiting"` // batches not yet dispatched

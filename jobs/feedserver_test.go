@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -214,6 +215,19 @@ func bareFlow(ctx workflow.Context) error {
 	return nil
 }
 
+// callTooLate makes a call whose deadline passes, and returns how long the item was in the queue, as far as the feed has said so in time.
+func callTooLate(t *testing.T, feed *jobs.Feed[string, string]) *time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := feed.Call(ctx, "held")
+	var late *jobs.FeedError
+	require.ErrorAs(t, err, &late)
+	require.Equal(t, jobs.CodeTimeout, late.Code)
+	require.True(t, late.Accepted)
+	return late.Queued
+}
+
 // What a feed answers and refuses comes back as results and typed errors; a leg that is sealed is followed by the next.
 func TestFeed_OnAServer(t *testing.T) {
 	t.Parallel()
@@ -240,16 +254,19 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.Equal(t, &jobs.FeedError{Code: jobs.CodeFull, Feed: "risk", MaxItems: 3, MaxBytes: 1 << 20, Items: 2}, feed.Put(ctx, "x", "y"))
 	require.Equal(t, &jobs.FeedError{Code: jobs.CodeTooLarge, Feed: "risk", Items: 4, Bytes: 12, MaxItems: 3, MaxBytes: 1 << 20}, feed.Put(ctx, "1", "2", "3", "4"))
 
-	short, done := context.WithTimeout(ctx, 5*time.Second)
-	defer done()
-	_, err = feed.Call(short, "held")
-	var late *jobs.FeedError
-	require.ErrorAs(t, err, &late)
-	require.Equal(t, jobs.CodeTimeout, late.Code)
-	require.True(t, late.Accepted)
-	if late.Queued != nil { // it is asked for just before the deadline: nil if the answer came too late
-		require.Equal(t, 7*time.Millisecond, *late.Queued)
+	queued := callTooLate(t, feed)
+	for try := 1; queued == nil; try++ { // it is asked for just before the deadline, and the machine is busy
+		require.Less(t, try, 10)
+		name := fmt.Sprint("late-", try)
+		f := startPlain(t, server, name, map[string]any{wire.MemoLeg: 1})
+		f.leg(1, 3)
+		f.serve()
+		t.Cleanup(func() { close(f.hold) })
+		feed := jobs.NewFeed[string, string](c, name, jobs.FeedOptions{})
+		defer feed.Release()
+		queued = callTooLate(t, feed)
 	}
+	require.Equal(t, 7*time.Millisecond, *queued)
 	state, err := feed.State(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 3, state.Backlog)

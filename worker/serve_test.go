@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,12 +21,8 @@ import (
 // program makes a handler of the obedient program.
 func (f *fixture) program(kind string) Handler {
 	f.options.Env = append(f.options.Env, asProgram+"="+kind, raceOptions)
-	return Serve(testBinary())
+	return Serve("/proc/self/exe")
 }
-
-// testBinary is what the obedient program is run from: this test, or the one that `make race` has built without the race
-// detector. That starts and ends much sooner, and the program is no more than a part of the test.
-func testBinary() string { return cmp.Or(os.Getenv("STINT_TEST_BINARY"), "/proc/self/exe") }
 
 // obey runs the obedient program over items that say what it has to do, one slot, and returns their
 // outcomes.

@@ -41,7 +41,7 @@ type viewPart struct {
 	item   records.Outcome // of the current item; a value is valid until the next one
 }
 
-// part returns the part with the number; nil if there is none: of a case that no item belongs to.
+// part returns the part with the number, or nil if the batch has none, as for a case that no item belongs to.
 func (v *viewReader) part(number int) *viewPart {
 	for i := range v.parts {
 		if v.parts[i].number == number {

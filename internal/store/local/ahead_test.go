@@ -116,14 +116,16 @@ func TestScratch(t *testing.T) {
 	w.Abort()
 	require.Empty(t, names(scratch))
 
-	for what, place := range map[string]string{"missing": filepath.Join(root, "missing"), "of another file system": jobtest.Elsewhere(t)} {
-		w, err = dir.CreateWith(t.Context(), "other/out", object.WriteOptions{Scratch: place})
-		require.NoError(t, err, what)
+	unusable := func(t *testing.T, place string) {
+		w, err := dir.CreateWith(t.Context(), "other/out", object.WriteOptions{Scratch: place})
+		require.NoError(t, err)
 		require.False(t, w.(*writer).InScratch())
-		require.Len(t, names(filepath.Join(root, "other")), 1, "beside its place: scratch %s", what)
+		require.Len(t, names(filepath.Join(root, "other")), 1, "beside its place")
 		_, err = w.Write([]byte("x"))
 		require.NoError(t, err)
 		require.NoError(t, w.Commit())
 		require.NoError(t, dir.Delete(t.Context(), "other/out"))
 	}
+	t.Run("missing", func(t *testing.T) { unusable(t, filepath.Join(root, "missing")) })
+	t.Run("of another file system", func(t *testing.T) { unusable(t, jobtest.Elsewhere(t)) })
 }

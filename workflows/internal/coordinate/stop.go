@@ -134,9 +134,9 @@ func (c *Coordinator) checkSettings(s job.Settings) error {
 func (c *Coordinator) set(s job.Settings) {
 	c.In.Spec = c.Spec().With(s)
 	c.State.Report.Settings = c.Spec().Settings()
-	windows := job.Outcomes{Stages: c.Spec().StageReports()}
-	windows.Add(job.Outcomes{Stages: c.State.Report.Stages})
-	c.State.Report.Stages = windows.Stages
+	resized := job.Outcomes{Stages: c.Spec().StageReports()}
+	resized.Add(job.Outcomes{Stages: c.State.Report.Stages})
+	c.State.Report.Stages = resized.Stages
 	c.resize()
 	c.CheckOutcomes(false)
 	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 {
