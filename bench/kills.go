@@ -68,10 +68,11 @@ func killOnce(ctx context.Context, c *cluster, input string, s series, share flo
 		return killed{}, err
 	}
 	victim, lost := busiest(places)
-	var k killed
-	if k.coordinated, err = c.coordinates(ctx, victim, r.Name()); err != nil {
-		return k, err
+	coordinator, err := c.coordinator(ctx, r.Name())
+	if err != nil {
+		return killed{}, err
 	}
+	k := killed{coordinated: victim == coordinator}
 	at, err := c.kill(victim)
 	if err != nil {
 		return k, err

@@ -123,20 +123,26 @@ func (c *cluster) ended(ctx context.Context, r *jobs.Run) (told time.Time, err e
 	}
 }
 
-// coordinates reports whether a worker has done the job's last workflow task: the next one goes to it.
-func (c *cluster) coordinates(ctx context.Context, p *process, name string) (bool, error) {
-	mine := false
+// coordinator returns the worker that has done the job's last workflow task: the next one goes to it.
+func (c *cluster) coordinator(ctx context.Context, name string) (*process, error) {
+	last := ""
 	events := c.client.GetWorkflowHistory(ctx, name, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if done := e.GetWorkflowTaskCompletedEventAttributes(); done != nil {
-			mine = strings.HasPrefix(done.GetIdentity(), fmt.Sprintf("%d@", p.cmd.Process.Pid))
+			last = done.GetIdentity()
 		}
 	}
-	return mine, nil
+	worker, _, _ := strings.Cut(last, " ")
+	for _, p := range c.workers {
+		if strings.HasSuffix(worker, fmt.Sprintf("-%d", p.cmd.Process.Pid)) {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no worker of this cluster has coordinated %s, but %q", name, last)
 }
 
 // quantile returns the least of the times that a share of them, 0 to 1, does not exceed; 0 if there are none.
