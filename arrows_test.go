@@ -1,7 +1,11 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +18,7 @@ const module = "github.com/stint-run/stint"
 // layers are the packages from the bottom up: a package imports only packages above it in this list.
 var layers = []string{
 	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
-	"python", "internal/limits", "internal/formats", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
+	"python", "internal/limits", "internal/formats", "internal/calltimes", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
 	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
 	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
 	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
@@ -58,7 +62,7 @@ func TestArrows_PointOneWay(t *testing.T) {
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/text", "internal/location", "internal/limits", "internal/formats"},
+		"job":    {"internal/text", "internal/location", "internal/limits", "internal/formats", "internal/calltimes"},
 		"jobs":   {"job", "internal/limits", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/search", "internal/lookup", "internal/feedclient"},
 		"timers": {},
 	}
@@ -126,6 +130,55 @@ func TestArrows_OfWhatIsLinked(t *testing.T) {
 			require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(found, f) }), "%s links %s", name, found)
 		}
 	}
+}
+
+// What users import is small: so many names at most, methods and fields aside.
+func TestExported_AreFew(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]int{"job": 90, "worker": 45, "timers": 15} {
+		var exported []string
+		files, err := filepath.Glob(filepath.Join(name, "*.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			exported = append(exported, exportedNames(parsed)...)
+		}
+		require.NotEmpty(t, exported, name)
+		require.LessOrEqual(t, len(exported), most, "package %s exports %v", name, exported)
+	}
+}
+
+// exportedNames returns the names that a file gives to other packages, without methods.
+func exportedNames(file *ast.File) (names []string) {
+	note := func(found ...*ast.Ident) {
+		for _, name := range found {
+			if name.IsExported() {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				note(d.Name)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					note(s.Name)
+				case *ast.ValueSpec:
+					note(s.Names...)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // A package has one subject: it is small enough to be read. starter has a file for most commands.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calltimes"
 	"github.com/stint-run/stint/internal/ledger"
 	"github.com/stint-run/stint/internal/loops"
 	"github.com/stint-run/stint/internal/stages"
@@ -42,7 +43,7 @@ type execution struct {
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
-	times      job.CallTimer
+	times      calltimes.Timer
 	entry      wire.Entry
 	cuts       cuts
 	settled    job.Totals // items whose outcome is of an earlier stage

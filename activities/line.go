@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/calltimes"
 	"github.com/stint-run/stint/internal/records"
 	"github.com/stint-run/stint/internal/stall"
 	"github.com/stint-run/stint/job"
@@ -379,7 +380,7 @@ func (l *line) finish(p *assignment, c *calls.Caller, err error) {
 	l.undone--
 	l.e.totals.Add(c.Totals)
 	l.e.times.Include(&c.Times)
-	c.Totals, c.Times = job.Totals{}, job.CallTimer{}
+	c.Totals, c.Times = job.Totals{}, calltimes.Timer{}
 	p.block.tainted = p.block.tainted || c.Tainted
 	c.Tainted = false
 	switch {

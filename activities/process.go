@@ -117,7 +117,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}
 	result.Totals.Add(job.Totals{
-		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: e.times.Times(),
+		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: job.CallTimes(e.times.String()),
 	})
 	return result, nil
 }

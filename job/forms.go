@@ -137,7 +137,7 @@ func percentOf(done, planned int64, all bool, bytes, total int64) (percent int64
 }
 
 // In JSON, which people read in the web UI and other clients write, durations have Go's form ("1m30s"),
-// and [None] is "none".
+// and [NoLimit] is "none".
 
 // plainSpec is a Spec without its methods.
 type plainSpec Spec
@@ -177,7 +177,7 @@ type duration time.Duration
 const noneText = "none"
 
 func (d duration) MarshalText() ([]byte, error) {
-	if d == None {
+	if time.Duration(d) == NoLimit {
 		return []byte(noneText), nil
 	}
 	return []byte(time.Duration(d).String()), nil
@@ -185,7 +185,7 @@ func (d duration) MarshalText() ([]byte, error) {
 
 func (d *duration) UnmarshalText(text []byte) error {
 	if string(text) == noneText {
-		*d = None
+		*d = duration(NoLimit)
 		return nil
 	}
 	parsed, err := time.ParseDuration(string(text))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -17,8 +18,9 @@ import (
 	"github.com/stint-run/stint/internal/text"
 )
 
-// None turns a limit of a [Spec] off, for the fields that say so. (Their zero value means the default.)
-const None = -1
+// NoLimit is the longest time, as good as no limit, for the fields of a [Spec] that say so; "none" in JSON. (Their zero
+// value means the default.)
+const NoLimit time.Duration = math.MaxInt64
 
 // Bounds of a Spec that nobody else needs.
 const (
@@ -98,7 +100,7 @@ type Spec struct {
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
 	Expiry time.Duration `json:"expiry,omitempty"`
-	// CallTimeout limits one call of the handler: 1 ms … 10 years, default 10 min, [None]: no limit.
+	// CallTimeout limits one call of the handler: 1 ms … 10 years or [NoLimit], default 10 min.
 	CallTimeout time.Duration `json:"call_timeout,omitempty"`
 	// BatchTimeout limits one execution of a batch from start to close: up to 10 years, default no
 	// limit.
@@ -112,8 +114,8 @@ type Spec struct {
 	// Backoff is the wait before the first retry; it doubles up to one minute. 1 ms … 1 min,
 	// default 1 s.
 	Backoff time.Duration `json:"backoff,omitempty"`
-	// Grace is how long running calls may take after a stop: 1 ms … 30 days, default 120 s, [None]:
-	// they are ended at once.
+	// Grace is how long running calls may take after a stop: 1 ns … 30 days, default 120 s. With a nanosecond they are
+	// ended at once.
 	Grace time.Duration `json:"grace,omitempty"`
 
 	// OnError says what happens to a failed item: [OnErrorRecord] (default) writes an error record,
@@ -297,19 +299,18 @@ func (s Spec) checkSizes() []error {
 
 func (s Spec) checkTimes() []error {
 	var errs []error
-	between := func(field string, d, lo, hi time.Duration, canBeNone bool) {
-		if canBeNone && d == None {
-			return
-		}
+	between := func(field string, d, lo, hi time.Duration) {
 		if d < lo || d > hi {
 			errs = append(errs, fieldError(field, "%v: use %v to %v", d, lo, hi))
 		}
 	}
-	between("Expiry", s.Expiry, minExpiry, 24*time.Hour, false)
-	between("CallTimeout", s.CallTimeout, time.Millisecond, maxDuration, true)
-	between("BatchTimeout", s.BatchTimeout, 0, maxDuration, false)
-	between("Backoff", s.Backoff, time.Millisecond, limits.MaxBackoff, false)
-	between("Grace", s.Grace, time.Millisecond, 30*24*time.Hour, true)
+	between("Expiry", s.Expiry, minExpiry, 24*time.Hour)
+	if s.CallTimeout != NoLimit {
+		between("CallTimeout", s.CallTimeout, time.Millisecond, maxDuration)
+	}
+	between("BatchTimeout", s.BatchTimeout, 0, maxDuration)
+	between("Backoff", s.Backoff, time.Millisecond, limits.MaxBackoff)
+	between("Grace", s.Grace, 1, 30*24*time.Hour)
 	return errs
 }
 

@@ -36,8 +36,8 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	set := Spec{
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Feed: &Feed{Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4}, Loop: &Loop{Slots: 5, Every: 6, CatchUp: CatchUpSkip},
 		Files: &Files{Input: []string{"i"}, Delimiter: ";", Quote: "none", MaxInput: 2, Flush: 4}, Format: "csv", Columns: []string{"c"}, MaxItem: 1, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
-		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: None, BatchTimeout: 5, Attempts: 6,
-		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: None,
+		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: NoLimit, BatchTimeout: 5, Attempts: 6,
+		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: time.Nanosecond,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
 		Init: []string{"a"}, Shutdown: []string{"b"}, Cleanup: []string{"c"},
 	}
@@ -233,15 +233,15 @@ func TestSpec_Validate(t *testing.T) {
 		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "Attempts"},
 		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "ItemAttempts"},
 		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "Expiry"},
-		{"no expiry", nil, span(None, None, setExpiry), "Expiry"},
+		{"no expiry", nil, span(NoLimit, -1, setExpiry), "Expiry"},
 		{"call-timeout", span(time.Millisecond, 10*year, setCallTimeout), span(time.Millisecond-1, 10*year+1, setCallTimeout), "CallTimeout"},
-		{"no call-timeout", span(None, None, setCallTimeout), span(-2, math.MinInt64, setCallTimeout), "CallTimeout"},
+		{"no call-timeout", span(NoLimit, NoLimit, setCallTimeout), span(-1, NoLimit-1, setCallTimeout), "CallTimeout"},
 		{"batch-timeout", span(0, 10*year, setBatchTimeout), span(-1, 10*year+1, setBatchTimeout), "BatchTimeout"},
 		{"backoff", span(time.Millisecond, time.Minute, setBackoff), span(time.Millisecond-1, time.Minute+1, setBackoff), "Backoff"},
-		{"no backoff", nil, span(None, -time.Second, setBackoff), "Backoff"},
-		{"grace", span(time.Millisecond, 30*24*time.Hour, setGrace), span(time.Millisecond-1, 30*24*time.Hour+1, setGrace), "Grace"},
+		{"no backoff", nil, span(NoLimit, -1, setBackoff), "Backoff"},
+		{"grace", span(1, 30*24*time.Hour, setGrace), span(-1, 30*24*time.Hour+1, setGrace), "Grace"},
 		{"flush", span(10*time.Millisecond, time.Hour, setFlush), span(10*time.Millisecond-1, time.Hour+1, setFlush), "Flush"},
-		{"no grace (S6)", span(None, None, setGrace), span(-2, -time.Second, setGrace), "Grace"},
+		{"no end of grace (S6)", nil, span(NoLimit, math.MinInt64, setGrace), "Grace"},
 	}
 	for _, test := range tests {
 		t.Run(test.field, func(t *testing.T) {
@@ -331,11 +331,11 @@ func TestSpec_ValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-// Specs lie in histories: a value must come back as it was, None included.
+// Specs lie in histories: a value must come back as it was, NoLimit included.
 func TestSpec_JSON(t *testing.T) {
 	t.Parallel()
 	want := valid()
-	want.CallTimeout, want.Grace, want.BatchItems, want.Report = None, None, 12, "report.json"
+	want.CallTimeout, want.Grace, want.BatchItems, want.Report = NoLimit, time.Nanosecond, 12, "report.json"
 	data, err := json.Marshal(want)
 	require.NoError(t, err)
 	var got Spec

@@ -12,12 +12,12 @@ func TestSpecJSON(t *testing.T) {
 	t.Parallel()
 	spec := Spec{
 		Name: "a", Pool: "b", Files: &Files{Input: []string{"in.jsonl"}}, Output: "out.jsonl", Window: 7, MaxItem: 5,
-		Expiry: 90 * time.Second, CallTimeout: None, BatchTimeout: time.Hour, Backoff: time.Millisecond, Grace: None,
+		Expiry: 90 * time.Second, CallTimeout: NoLimit, BatchTimeout: time.Hour, Backoff: time.Millisecond, Grace: time.Nanosecond,
 	}
 	data, err := json.Marshal(spec)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"expiry":"1m30s"`)
-	require.Contains(t, string(data), `"grace":"none"`)
+	require.Contains(t, string(data), `"call_timeout":"none"`)
 	var back Spec
 	require.NoError(t, json.Unmarshal(data, &back))
 	require.Equal(t, spec, back)

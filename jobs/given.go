@@ -92,7 +92,7 @@ func (in *givenInput) answer() wire.Answer {
 func (in *givenInput) answerOf(heads []string) wire.Answer {
 	a := wire.Answer{Report: job.Report{
 		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: job.Running, Started: in.started, Store: in.Spec.Store,
-		Manifests: heads, Settings: in.Spec.Settings(), Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry,
+		Manifests: heads, Settings: in.Spec.Settings(), Grace: in.Spec.Grace, Expiry: in.Spec.Expiry,
 		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Outcomes: job.Outcomes{Stages: in.Spec.StageReports()},
 	}}
 	if in.State != nil {

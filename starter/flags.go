@@ -162,7 +162,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 		}
 	}
 	s := o.spec
-	s.CallTimeout, s.Grace = noneIfZero(o.timeout), noneIfZero(o.grace)
+	s.CallTimeout, s.Grace = cmp.Or(o.timeout, job.NoLimit), cmp.Or(o.grace, time.Nanosecond)
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
 		s.CleanStop = []string{limits.NoCleanStop}
 	}
@@ -202,13 +202,6 @@ func refuseEmpty(fs *pflag.FlagSet, names ...string) error {
 		}
 	}
 	return nil
-}
-
-func noneIfZero(d time.Duration) time.Duration {
-	if d == 0 {
-		return job.None
-	}
-	return d
 }
 
 // absolute makes the paths of the spec independent of the working directory.

@@ -89,7 +89,7 @@ func printHow(row rows, r job.Report) {
 	if r.Attempts == 0 {
 		return // it has not answered
 	}
-	row("limits", "grace %v, expiry %v, %s", r.Grace, r.Expiry, text.Count(r.Attempts, "attempt"))
+	row("limits", "grace %v, expiry %v, %s", r.Grace.Truncate(time.Millisecond), r.Expiry, text.Count(r.Attempts, "attempt"))
 	for _, s := range settingRows(r.Settings) {
 		if s[0] == "window" {
 			s[1] = limits.DescribeWindow(*r.Settings.Window, r.Window)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/calltimes"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -63,10 +64,10 @@ func TestSummary_GroupsFailures(t *testing.T) {
 		require.NoError(t, json.NewEncoder(&records).Encode(f))
 	}
 	require.NoError(t, os.WriteFile(path, records.Bytes(), 0o600))
-	var times job.CallTimer
+	var times calltimes.Timer
 	times.Add(12 * time.Millisecond)
 	times.Add(1340 * time.Millisecond)
-	r := job.Report{Job: "j", State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1, Failed: 1200, Retries: 1, SlowDowns: 2, Calls: 2, CallTimes: times.Times()}},
+	r := job.Report{Job: "j", State: job.Completed, Outcomes: job.Outcomes{Totals: job.Totals{OK: 1, Failed: 1200, Retries: 1, SlowDowns: 2, Calls: 2, CallTimes: job.CallTimes(times.String())}},
 		Output: &job.Output{Location: filepath.Join(dir, "out"), Errors: path}}
 	said := func() string {
 		var b strings.Builder

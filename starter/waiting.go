@@ -215,7 +215,7 @@ func (r *running) handleSignals(ended <-chan struct{}, stop context.CancelCauseF
 	case s := <-r.p.Signals:
 		grace := "their grace period"
 		if len(r.spec.Inputs()) > 0 {
-			grace = max(0, r.spec.WithDefaults().Grace).String()
+			grace = r.spec.WithDefaults().Grace.Truncate(time.Millisecond).String()
 		}
 		r.show.note("stopping (%v): running calls get %v; once more to end at once. %s", s, grace, r.later())
 		stop(fmt.Errorf("interrupted (%v)", s))

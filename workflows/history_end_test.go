@@ -96,7 +96,7 @@ func (j *theJob) holdWith(name string, hint func(wire.ProcessInput) wire.Hint) {
 // is named, and where.
 func runLeftovers(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 400, "")
-	j.spec.Grace, j.spec.Expiry = job.None, 30*time.Second // longer than TERM and KILL may take
+	j.spec.Grace, j.spec.Expiry = time.Nanosecond, 30*time.Second // longer than TERM and KILL may take
 	release := j.halfWay(201)
 	defer release()
 	j.hold("mill-4711", wire.SlotRef{Worker: "mill-4711", Slot: 2, PID: 4712})

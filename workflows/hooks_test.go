@@ -51,7 +51,7 @@ func TestHooks_WaitForAWorker(t *testing.T) {
 	const forEver, day = 365 * 24 * time.Hour, 24 * time.Hour
 	for _, test := range []struct{ call, each, unblock time.Duration }{
 		{10 * time.Minute, 10 * time.Minute, 10 * time.Minute},
-		{job.None, day, time.Hour + dispatch.KillLimit},
+		{job.NoLimit, day, time.Hour + dispatch.KillLimit},
 		{100 * day, day, time.Hour + dispatch.KillLimit},
 	} {
 		w := setup(t, 300)

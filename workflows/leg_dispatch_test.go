@@ -81,7 +81,7 @@ func TestLeg_OptionsOfBatches(t *testing.T) {
 func TestLeg_SwitchedOffLimits(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
-	w.spec.CallTimeout, w.spec.Grace = job.None, job.None
+	w.spec.CallTimeout, w.spec.Grace = job.NoLimit, time.Nanosecond
 	_, err := w.runLeg(w.legInput(1))
 	require.NoError(t, err)
 	require.Zero(t, w.all[0].in.Calls.Timeout)

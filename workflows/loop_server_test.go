@@ -428,7 +428,7 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	l := s.newLoop(t, "loop-straggler", 0)
-	l.spec.Loop.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, job.None, 30*time.Second // longer than TERM and KILL may take
+	l.spec.Loop.Every, l.spec.Grace, l.spec.Expiry = 5*time.Millisecond, time.Nanosecond, 30*time.Second // longer than TERM and KILL may take
 	stop := l.worker(1)
 	l.start(jobs.StartOptions{})
 	l.await(20)

@@ -141,7 +141,7 @@ func TestStop_Notice(t *testing.T) {
 		{"default", 0, "", 120 * time.Second},
 		{"of the spec", 7 * time.Second, "", 7 * time.Second},
 		{"of the stop", 7 * time.Second, "1h", time.Hour},
-		{"none in the spec", job.None, "", 0},
+		{"none in the spec", time.Nanosecond, "", time.Nanosecond},
 		{"none in the stop", 7 * time.Second, "0", 0},
 		{"none in the stop, with a unit", 7 * time.Second, "0s", 0},
 		{"no duration", 7 * time.Second, "soon", 7 * time.Second},

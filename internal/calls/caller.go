@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stint-run/stint/internal/calltimes"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -46,7 +47,7 @@ type Caller struct {
 	// Totals count calls and what went wrong with them; outcomes are counted by whoever records them.
 	job.Totals
 	// Times are those of the calls in Totals.
-	Times job.CallTimer
+	Times calltimes.Timer
 }
 
 // ErrEnding means that the batch should end before the items have their outcomes.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/stint-run/stint/internal/calls"
 	"github.com/stint-run/stint/internal/inputs"
@@ -235,7 +236,7 @@ func (c *copier) finish(parallel int) error {
 	s.Expiry, s.CallTimeout, s.BatchTimeout = spec.Expiry, spec.CallTimeout, spec.BatchTimeout
 	s.Attempts, s.ItemAttempts, s.Backoff = spec.Attempts, spec.ItemAttempts, spec.Backoff
 	s.MaxItem, s.Format, s.Files.Delimiter, s.Files.Quote = spec.MaxItem, spec.Format, spec.Files.Delimiter, spec.Files.Quote
-	s.Grace = job.None
+	s.Grace = time.Nanosecond
 	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))
 	s.BatchItems = int64((n + batches - 1) / batches)
 	first := &c.shapes[0]

@@ -74,7 +74,7 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 	c.State.Report = job.Report{
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
-		Grace: max(0, in.Spec.Grace), Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
+		Grace: in.Spec.Grace, Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
 		Outcomes: job.Outcomes{Stages: in.Spec.StageReports()},
 	}
 	c.resize()

@@ -38,7 +38,7 @@ func (c *Coordinator) stop(stop job.Stop) {
 	if c.Ending() {
 		return
 	}
-	grace := max(0, c.Spec().Grace)
+	grace := c.Spec().Grace
 	if d, err := time.ParseDuration(stop.Grace); err == nil && d >= 0 {
 		grace = d
 	}
@@ -53,7 +53,7 @@ func (c *Coordinator) Fail(err *job.Error) {
 		return
 	}
 	if c.NoteError(*err) {
-		c.end(max(0, c.Spec().Grace), text.Fit(err.Message, execute.MaxErrorText))
+		c.end(c.Spec().Grace, text.Fit(err.Message, execute.MaxErrorText))
 	}
 }
 

@@ -166,7 +166,7 @@ func (d *Dispatcher) execute(t task) {
 	recovering := throttle.Of(&d.rate.limits.Slowed).Rate(t.started) > 0
 	ctx := execute.BatchOptions(d.batches, d.Spec, t.activityID(), t.summary())
 	future := d.Process(ctx, wire.ProcessInput{
-		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: max(0, d.Spec.Grace), Slice: t.slice(recovering),
+		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: d.Spec.Grace, Slice: t.slice(recovering),
 		Take: t.items(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace,
 		Hopeless: d.hopeless(), Flatten: d.Spec.Flatten, KeepDrops: d.Spec.Dropped != "",
 	})
@@ -187,9 +187,11 @@ func (d *Dispatcher) execute(t task) {
 }
 
 func callLimits(spec job.Spec) wire.CallLimits {
-	return wire.CallLimits{
-		Timeout: max(0, spec.CallTimeout), Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff,
+	l := wire.CallLimits{Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff}
+	if spec.CallTimeout != job.NoLimit {
+		l.Timeout = spec.CallTimeout
 	}
+	return l
 }
 
 // receiveRestarts excuses what was in flight when the process that held it was replaced.

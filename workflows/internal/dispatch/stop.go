@@ -61,7 +61,7 @@ func (d *Dispatcher) fail(err *job.Error) {
 	}
 	d.sofar.Error = err
 	d.Link.Failed(err)
-	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.Spec.Grace)), Reason: err.Message})
+	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(d.Spec.Grace), Reason: err.Message})
 }
 
 // itemFailed stops the job because an item has failed, if its spec says so: as failed, unless the type of
@@ -77,7 +77,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 	}
 	d.sofar.Error = err // the leg may end before the signal has been sent: the job finds it in the result
 	d.Link.Failed(err)
-	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(max(0, d.Spec.Grace)), Reason: err.Message})
+	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(d.Spec.Grace), Reason: err.Message})
 }
 
 // silence is an execution that has expired after a stop: its worker may be frozen or cut off, and what it has started

@@ -129,9 +129,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 	if limit > 0 {
 		each, whole = limit, limit
 	}
-	if spec.CallTimeout > 0 {
-		each = min(each, spec.CallTimeout)
-	}
+	each = min(each, spec.CallTimeout)
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              wire.IOQueue(pool),
 		ScheduleToCloseTimeout: whole,

@@ -1,0 +1,95 @@
+// Package calltimes adds up how long calls of a handler took, in a few bytes: how many there were in each class of
+// times, which double.
+package calltimes
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxClass is the last class: it begins at 12 days.
+const maxClass = 40
+
+// Timer adds up how long calls took. Its zero value has no calls. It is not safe for concurrent use.
+type Timer struct {
+	counts  [maxClass + 1]int64 // of the calls that took 2ⁱ to below 2ⁱ⁺¹ µs
+	longest int64               // µs
+}
+
+// Add adds a call.
+func (t *Timer) Add(took time.Duration) {
+	us := max(0, took.Microseconds())
+	t.counts[min(max(0, bits.Len64(uint64(us))-1), maxClass)]++
+	t.longest = max(t.longest, us)
+}
+
+// Include adds the calls of another one.
+func (t *Timer) Include(o *Timer) {
+	for class, n := range o.counts {
+		t.counts[class] += n
+	}
+	t.longest = max(t.longest, o.longest)
+}
+
+// String returns what has been added so far: the longest time in microseconds, and each class that has calls with their
+// number, such as "5203 10:3 12:9". It is "" if there were none.
+func (t *Timer) String() string {
+	b := strconv.AppendInt(nil, t.longest, 10)
+	some := false
+	for class, n := range t.counts {
+		if n == 0 {
+			continue
+		}
+		some = true
+		b = strconv.AppendInt(append(b, ' '), int64(class), 10)
+		b = strconv.AppendInt(append(b, ':'), n, 10)
+	}
+	if !some {
+		return ""
+	}
+	return string(b)
+}
+
+// Parse reads what [Timer.String] has written. It ignores invalid parts.
+func Parse(text string) (t Timer) {
+	longest, classes, _ := strings.Cut(text, " ")
+	t.longest, _ = strconv.ParseInt(longest, 10, 64)
+	for word := range strings.FieldsSeq(classes) {
+		name, number, _ := strings.Cut(word, ":")
+		class, err := strconv.Atoi(name)
+		n, err2 := strconv.ParseInt(number, 10, 64)
+		if err == nil && err2 == nil && class >= 0 && class <= maxClass {
+			t.counts[class] += n
+		}
+	}
+	return t
+}
+
+// Longest returns how long the longest call took; 0 if there was none.
+func (t Timer) Longest() time.Duration { return time.Duration(t.longest) * time.Microsecond }
+
+// Percentile returns about how long p percent of the calls, 1 to 100, took at most: it interpolates within a class. It
+// is never more than [Timer.Longest], and 0 if there was no call.
+func (t Timer) Percentile(p int) time.Duration {
+	if p >= 100 {
+		return t.Longest()
+	}
+	total := int64(0)
+	for _, n := range t.counts {
+		total += n
+	}
+	rank := (total/100)*int64(p) + (total%100*int64(p)+99)/100
+	for class, n := range t.counts {
+		if rank > n || n == 0 {
+			rank -= n
+			continue
+		}
+		low, high := int64(1)<<class, min(int64(1)<<(class+1), max(t.longest, int64(1)<<class))
+		over, product := bits.Mul64(uint64(high-low), uint64(2*rank-1))
+		share, _ := bits.Div64(over, product, uint64(2*n)) // rank is n at most
+		return time.Duration(min(t.longest, low+int64(share))) * time.Microsecond
+	}
+	return 0
+}
