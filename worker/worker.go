@@ -233,6 +233,9 @@ const (
 	sticky = 2 * time.Second
 	// eager is how many batches of a feed start at once because their leg's workflow task was answered here.
 	eager = 100
+	// deadlock is how long workflow code may run without waiting before that is taken for an endless loop. The SDK's
+	// default of 1 s is also reached where handlers take all processors.
+	deadlock = 30 * time.Second
 	// ioDrain is how long they may take once the worker ends; all of them can be repeated.
 	ioDrain = 5 * time.Second
 )
@@ -241,7 +244,7 @@ func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
 	if o.WorkerStopTimeout == 0 {
 		o.WorkerStopTimeout = ioDrain
 	}
-	o.OnFatalError = w.end
+	o.OnFatalError, o.DeadlockDetectionTimeout = w.end, deadlock
 	return o
 }
 

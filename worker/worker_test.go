@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,9 +20,12 @@ import (
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
+	common "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/workflow"
 )
 
 // patience bounds every wait in these tests. It is long because it only matters when something is
@@ -165,6 +169,51 @@ func (c *cluster) read(name string) string {
 	data, err := os.ReadFile(filepath.Join(c.dir, name))
 	require.NoError(c.t, err)
 	return string(data)
+}
+
+// slowConverter takes longer than a second for the first payloads that workflow code reads, as on a machine that handlers use up.
+type slowConverter struct {
+	converter.DataConverter
+	slow *sync.Once
+}
+
+func (c slowConverter) WithWorkflowContext(workflow.Context) converter.DataConverter {
+	return slowReader(c)
+}
+
+func (c slowConverter) WithContext(context.Context) converter.DataConverter { return c.DataConverter }
+
+// slowReader is a slowConverter in a workflow.
+type slowReader struct {
+	converter.DataConverter
+	slow *sync.Once
+}
+
+func (r slowReader) FromPayloads(payloads *common.Payloads, to ...any) error {
+	r.slow.Do(func() { time.Sleep(1500 * time.Millisecond) })
+	return r.DataConverter.FromPayloads(payloads, to...)
+}
+
+// A machine that is slow is not taken for workflow code that runs for ever.
+func TestWorker_SlowIsNoDeadlock(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	slow := slowConverter{converter.GetDefaultDataConverter(), new(sync.Once)}
+	from, err := client.NewClientFromExisting(c.client, client.Options{DataConverter: slow, Logger: log.NewStructuredLogger(silent)})
+	require.NoError(t, err)
+	t.Cleanup(from.Close)
+	w, err := worker.New(jobs.NewClient(from, &jobs.ClientOptions{DataConverter: slow}), "pool", worker.Each(func(_ context.Context, v int) (int, error) { return v, nil }), worker.Options{Logger: silent})
+	require.NoError(t, err)
+	c.run(w)
+	run, _ := c.start("in.jsonl", "1\n2\n", nil)
+	require.EqualValues(t, 2, c.wait(run).OK)
+	slow.slow.Do(func() { t.Error("nothing was slow") })
+	history := c.client.GetWorkflowHistory(t.Context(), "job", run.ID(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		e, err := history.Next()
+		require.NoError(t, err)
+		require.Nil(t, e.GetWorkflowTaskFailedEventAttributes())
+	}
 }
 
 // TestWorker_CSVWithQuotedNewlines goes through a Go handler from end to end.
