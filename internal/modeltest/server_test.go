@@ -295,11 +295,18 @@ var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Mi
 func (v *server) pause(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Sleep(ctx, pauses[v.pick(len(pauses), 40)])
-	_ = workflow.Await(ctx, func() bool { return !v.over }) // nobody does anything after the end
+	v.stay(ctx)
+}
+
+// stay lets nobody do anything after the end.
+func (v *server) stay(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(ctx, func() bool { return !v.over })
 }
 
 func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	v, options := o.v, workflow.GetChildWorkflowOptions(ctx)
+	v.stay(ctx)
 	id := options.WorkflowID
 	v.begin(ctx, id, flowOf(ctx).id, func(ctx workflow.Context, f *simFlow) {
 		f.result, f.err = v.leg(ctx, name, args[0])
