@@ -85,5 +85,5 @@ func TestLeg_SwitchedOffLimits(t *testing.T) {
 	_, err := w.runLeg(w.legInput(1))
 	require.NoError(t, err)
 	require.Zero(t, w.all[0].in.Calls.Timeout)
-	require.Zero(t, w.all[0].in.Grace)
+	require.Equal(t, time.Nanosecond, w.all[0].in.Grace)
 }
