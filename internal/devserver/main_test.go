@@ -25,7 +25,7 @@ const (
 
 	// patience bounds every wait in these tests. It is long because it only
 	// matters when something is broken.
-	patience = time.Minute
+	patience = 3 * time.Minute
 )
 
 // TestMain checks that stopped servers leave no goroutine behind. The Temporal

@@ -48,7 +48,7 @@ func work() {
 
 // patience bounds every wait in these tests. It is long because it only matters when something is
 // broken.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
