@@ -63,7 +63,7 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	j.on(large)
 	j.start(jobs.StartOptions{})
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, size := range []int{100, 64 << 10, 1 << 20, 16<<20 - 2} { // the largest, with its quotes
 		start := time.Now()
@@ -136,7 +136,7 @@ func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	j.spec.Feed.CapacityBytes = 1 << 20 // a leg keeps as many bytes of results
 	j.start(jobs.StartOptions{})
 	feed := s.reader(t, j.spec.Name, feedstore.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	ghost := &caller{t: t, s: s, name: "ghost", job: j.spec.Name}
 	require.Eventually(t, func() bool { return ghost.open() == 1 }, 10*time.Minute, 10*time.Millisecond)
@@ -190,7 +190,7 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 		feed.Release()
 		require.NoError(t, results.Close())
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	type answer struct {
 		out string
@@ -248,7 +248,7 @@ func TestFeed_F11_Results(t *testing.T) {
 	})
 	j.start(jobs.StartOptions{})
 	reader := s.reader(t, j.spec.Name, feedstore.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	follow := func(session int64) <-chan []string {
 		ended := make(chan []string, 1)
@@ -340,7 +340,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 		return text, nil
 	})
 	j.start(jobs.StartOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	const rounds = 15
 	accepted := map[int64]map[string]bool{}

@@ -173,7 +173,7 @@ func (j *theJob) start(o jobs.StartOptions) *theJob {
 // wait waits for the job's end.
 func (j *theJob) wait() (job.Report, error) {
 	j.t.Helper()
-	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(j.t.Context(), 10*time.Minute)
 	defer cancel()
 	return j.run.Wait(ctx)
 }

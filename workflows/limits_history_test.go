@@ -16,9 +16,10 @@ import (
 // counted is the size of a real history.
 type counted struct {
 	workflows.Commands
-	events, tasks int
-	largest       int // payload
-	size          int64
+	events  int
+	tasks   int // events of workflow tasks
+	largest int // payload
+	size    int64
 }
 
 // TestLimits_OnARealServer runs a job of 3,000 batches and compares its histories with the
@@ -46,9 +47,9 @@ func TestLimits_OnARealServer(t *testing.T) {
 		desc, err := s.temporal.DescribeWorkflowExecution(t.Context(), id, "")
 		require.NoError(t, err)
 		c.size = desc.GetWorkflowExecutionInfo().GetHistorySizeBytes()
-		t.Logf("%s: %d events (%d of workflow tasks), %d bytes, %d in payloads, %+v", name, c.events, 3*c.tasks, c.size, c.Bytes, c.Commands)
+		t.Logf("%s: %d events (%d of workflow tasks), %d bytes, %d in payloads, %+v", name, c.events, c.tasks, c.size, c.Bytes, c.Commands)
 		require.EqualValues(t, len(h.GetEvents()), desc.GetWorkflowExecutionInfo().GetHistoryLength())
-		require.Equal(t, c.Events()+3*c.tasks, c.events, "%s: the sum of the commands", name)
+		require.Equal(t, c.Events()+c.tasks, c.events, "%s: the sum of the commands", name)
 		require.LessOrEqual(t, c.events, c.Most(), name)
 		require.LessOrEqual(t, c.size, int64(c.Bytes+workflows.EventBytes*c.events), "%s: bytes of the history", name)
 		require.Less(t, c.size, int64(2<<20), name)
@@ -64,7 +65,7 @@ func TestLimits_OnARealServer(t *testing.T) {
 	needed := batches + 2*(1+legs) + 1 // a Plan and a Commit for each leg, and Finish
 	require.GreaterOrEqual(t, all.Activities, needed)
 	require.LessOrEqual(t, all.Activities, needed+batches/100, "a busy machine may have some repeated")
-	without := float64(all.events - 3*all.tasks)
+	without := float64(all.events - all.tasks)
 	t.Logf("%.2f events a batch, %.2f without workflow tasks, %d bytes; largest payload %d", float64(all.events)/batches, without/batches, all.size/batches, all.largest)
 	require.InEpsilon(t, 3*batches+workflows.LegEvents*legs, without, 0.01, "three events a batch, and those of the legs")
 	require.LessOrEqual(t, float64(all.events)/batches, 6.3, "at most a workflow task for each, and those of the legs")
@@ -88,7 +89,8 @@ func count(h *history.History) counted {
 			c.Received++
 		case enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
 			c.Memos++
-		case enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED:
+		case enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+			enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED: // three a task, unless a busy machine is late
 			c.tasks++
 		}
 		for _, p := range payloads(e) {
