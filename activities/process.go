@@ -32,7 +32,7 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 	}
 	began := time.Now()
 	stop := beating(ctx) // it may have to wait
-	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.Todo()})
+	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.Todo(), Alone: in.Alone})
 	stop()
 	if errors.Is(err, calls.ErrNoSlot) {
 		return wire.ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends, or has all its calls in hand

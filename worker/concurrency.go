@@ -212,6 +212,9 @@ func (t *execution) change(fn func() int) {
 		}
 		s.lendFree()
 	})
+	if last && t.occupant.Alone {
+		t.slot.set.admitOthers()
+	}
 	if last {
 		t.slot.set.permits.Vacate()
 	} else {

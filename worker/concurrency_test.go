@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,67 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 	require.Zero(t, r.slots[0].busy)
 }
 
+// K9: an item that workers may have died of is tried while no other batch, of any job, is in a slot of the worker. What comes meanwhile is
+// another worker's.
+func TestPlaces_Alone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newSlotSet("worker-1", Options{Slots: 2, Concurrency: 2}.withDefaults(), func(slotEvent) {})
+		take := func(o calls.Occupant) <-chan calls.Slot {
+			came := make(chan calls.Slot, 1)
+			go func() {
+				if slot, err := r.Take(t.Context(), o); err == nil {
+					came <- slot
+				} else {
+					require.ErrorIs(t, err, calls.ErrNoSlot)
+					close(came)
+				}
+			}()
+			synctest.Wait()
+			return came
+		}
+		before := <-take(calls.Occupant{})
+		alone, next := take(calls.Occupant{Alone: true}), take(calls.Occupant{Alone: true})
+		began := time.Now()
+		require.Nil(t, <-take(calls.Occupant{}))
+		require.Equal(t, placeWait, time.Since(began))
+		require.Empty(t, alone)
+		require.Zero(t, r.wanted(), "the worker asks for nothing")
+
+		before.Leave()
+		synctest.Wait()
+		require.Equal(t, 1, len(alone)+len(next), "one of them")
+		if len(alone) == 0 {
+			alone, next = next, alone
+		}
+		kept := take(calls.Occupant{})
+		(<-alone).Leave()
+		(<-next).Leave()
+		require.NotNil(t, <-kept)
+		require.NotZero(t, r.wanted())
+
+		// What does not leave is put up with.
+		began = time.Now()
+		alone = take(calls.Occupant{Alone: true})
+		require.NotNil(t, <-alone)
+		require.Equal(t, aloneWait, time.Since(began))
+	})
+}
+
+// K9: one that is given up before it has a place keeps nobody out.
+func TestPlaces_AloneGivenUp(t *testing.T) {
+	t.Parallel()
+	r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
+	_, err := r.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.Take(ctx, calls.Occupant{Alone: true})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = r.Take(t.Context(), calls.Occupant{})
+	require.NoError(t, err)
+}
+
 // B9: a batch that gets no place in due time is another worker's.
 func TestPlaces_NoneInDueTime(t *testing.T) {
 	t.Parallel()
@@ -170,7 +232,7 @@ func TestPlaces_LeastToDo(t *testing.T) {
 	t.Parallel()
 	r := newSlotSet("worker-1", Options{Slots: 2, Concurrency: 4}.withDefaults(), func(slotEvent) {})
 	admit := func(items int64) *execution {
-		batch, changed := r.admit(calls.Occupant{Items: items})
+		batch, changed := r.admit(calls.Occupant{Items: items}, false)
 		require.NotNil(t, batch)
 		require.Nil(t, changed)
 		return batch

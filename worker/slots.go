@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ import (
 //
 // A slot has a number, which outlives its processes; the set (slots.go) takes each batch into the slot that has the
 // least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
-// if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
+// if no other batch needs them. An item that workers may have died of is tried while no other batch is in any slot:
+// whoever kills the worker then is known. A worker asks for another batch when a slot can use one: when it has free places, or,
 // with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
 // (internal/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
 // 022). It observes the calls and sets the number of places.
@@ -44,6 +46,7 @@ type slotSet struct {
 	tuner   *tuning.Tuner // nil: there is none
 	permits *permits.Permits
 	observe func(slotEvent)
+	alone   atomic.Int64 // batches that should be alone, and wait for it or are in a slot
 
 	patience patience
 	lack     lack
@@ -71,15 +74,44 @@ func newSlotSet(worker string, o Options, observe func(slotEvent)) *slotSet {
 	return r
 }
 
-// Take waits for a place.
+// aloneWait is how long a batch that should be alone waits for others to leave the slots: some run for an hour.
+const aloneWait = 10 * time.Second
+
+// Take waits for a place. A batch that should be alone in the worker keeps others out until it leaves.
 func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
-	for {
-		t, changed := r.admit(o)
+	if o.Alone {
+		r.alone.Add(1)
+	}
+	t, err := r.take(ctx, o)
+	if err != nil && o.Alone {
+		r.admitOthers()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.awaitPlace(ctx)
+}
+
+func (r *slotSet) take(ctx context.Context, o calls.Occupant) (*execution, error) {
+	var late <-chan time.Time // nil: it waits for as long as it takes
+	if o.Alone {
+		late = time.After(aloneWait)
+	}
+	for beside := false; ; {
+		t, changed := r.admit(o, beside)
 		if t != nil {
-			return t.awaitPlace(ctx)
+			return t, nil
+		}
+		if late == nil && r.alone.Load() > 0 {
+			late = time.After(placeWait)
 		}
 		select {
 		case <-changed:
+		case <-late:
+			if !o.Alone {
+				return nil, calls.ErrNoSlot
+			}
+			beside = true
 		case <-r.gone:
 			return nil, calls.ErrNoSlot
 		case <-ctx.Done():
@@ -88,11 +120,35 @@ func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error
 	}
 }
 
+// admitOthers lets others in again once a batch that should be alone has left.
+func (r *slotSet) admitOthers() {
+	r.alone.Add(-1)
+	r.wake()
+	r.permits.Wake()
+}
+
+// mayEnter reports whether the batch may be taken into a slot, as far as one should be alone.
+func (r *slotSet) mayEnter(o calls.Occupant) bool {
+	if !o.Alone {
+		return r.alone.Load() == 0
+	}
+	return !slices.ContainsFunc(r.slots, (*slot).inUse)
+}
+
+func (s *slot) inUse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.executions) > 0
+}
+
 // admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait for any
-// slot to have a place.
-func (r *slotSet) admit(o calls.Occupant) (*execution, <-chan struct{}) {
+// slot to have a place, or for others to leave that it may not be beside.
+func (r *slotSet) admit(o calls.Occupant, beside bool) (*execution, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !beside && !r.mayEnter(o) {
+		return nil, r.changed
+	}
 	for {
 		var best *slot
 		least := load{}
@@ -113,6 +169,9 @@ func (r *slotSet) admit(o calls.Occupant) (*execution, <-chan struct{}) {
 
 // wanted returns how many more batches the slots can use.
 func (r *slotSet) wanted() int {
+	if r.alone.Load() > 0 {
+		return 0
+	}
 	n := 0
 	for _, s := range r.slots {
 		n += s.wanted()

@@ -20,6 +20,7 @@ import (
 // which grow with the run, and how often a worker has died.
 func poisoned(t *testing.T, w *world, hint func(x *execution, bad int64) error, bad ...int64) (recorded *[]int64, deaths *int) {
 	recorded, deaths = new([]int64), new(int)
+	alone := map[int64]int{}
 	w.process = func(x *execution) {
 		suspects := 0
 		for _, other := range w.waiting {
@@ -33,6 +34,7 @@ func poisoned(t *testing.T, w *world, hint func(x *execution, bad int64) error, 
 		if x.in.Verdict != nil {
 			for item := first; item < end; item++ {
 				*recorded = append(*recorded, item)
+				assert.Equal(t, suspicion.SingleTries, alone[item], "only what runs alone in its worker is condemned")
 			}
 			x.records()
 			return
@@ -40,6 +42,10 @@ func poisoned(t *testing.T, w *world, hint func(x *execution, bad int64) error, 
 		for _, item := range bad {
 			if first <= item && item < end {
 				*deaths++
+				if x.in.Alone {
+					assert.EqualValues(t, 1, x.takes())
+					alone[item]++
+				}
 				x.fails(hint(x, item))
 				return
 			}

@@ -61,6 +61,8 @@ type Occupant struct {
 	Job   string `json:"job"`
 	Batch string `json:"batch"` // as people read it: "items 12,000–12,999"
 	Items int64  `json:"items"` // for which calls are to be made
+	// Alone: no other batch should be in a slot of the worker meanwhile.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // ErrNoSlot says that the worker has lost all its slots. Its batches go to other workers.

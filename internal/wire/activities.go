@@ -159,6 +159,9 @@ type ProcessInput struct {
 	Slice time.Duration `json:"slice,omitempty"` // after which the batch returns its rest; 0: never
 	// Take is how many of the batch's items are done; the others are its rest. 0: all.
 	Take int64 `json:"take,omitempty"`
+	// Alone: these are one item that workers may have died of. No other batch, of other jobs neither, should run in the
+	// worker meanwhile.
+	Alone bool `json:"alone,omitempty"`
 	// Hopeless is how many items may fail alone in their calls, before one has succeeded, until the batch returns its
 	// rest, for the job to decide whether anything works; 0: any number.
 	Hopeless int64 `json:"hopeless,omitempty"`

@@ -167,7 +167,7 @@ func (d *Dispatcher) execute(t task) {
 	ctx := execute.BatchOptions(d.batches, d.Spec, t.activityID(), t.summary())
 	future := d.Process(ctx, wire.ProcessInput{
 		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: d.Spec.Grace, Slice: t.slice(recovering),
-		Take: t.items(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace,
+		Take: t.items(), Alone: t.suspicion().Alone(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace,
 		Hopeless: d.hopeless(), Flatten: d.Spec.Flatten, KeepDrops: d.Spec.Dropped != "",
 	})
 	d.selector.AddFuture(future, func(f workflow.Future) {
