@@ -212,10 +212,8 @@ func (t *execution) change(fn func() int) {
 		}
 		s.lendFree()
 	})
-	if last && t.occupant.Alone {
-		t.slot.set.admitOthers()
-	}
 	if last {
+		t.slot.set.letIn(t.occupant)
 		t.slot.set.permits.Vacate()
 	} else {
 		t.slot.set.permits.Wake()

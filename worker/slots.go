@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,86 +77,65 @@ func newSlotSet(worker string, o Options, observe func(slotEvent)) *slotSet {
 const aloneWait = 10 * time.Second
 
 // Take waits for a place. A batch that should be alone in the worker keeps others out until it leaves.
-func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
-	if o.Alone {
-		r.alone.Add(1)
-	}
-	t, err := r.take(ctx, o)
-	if err != nil && o.Alone {
-		r.admitOthers()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.awaitPlace(ctx)
-}
-
-func (r *slotSet) take(ctx context.Context, o calls.Occupant) (*execution, error) {
+func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (slot calls.Slot, err error) {
 	var late <-chan time.Time // nil: it waits for as long as it takes
 	if o.Alone {
+		r.alone.Add(1)
 		late = time.After(aloneWait)
 	}
 	for beside := false; ; {
 		t, changed := r.admit(o, beside)
 		if t != nil {
-			return t, nil
+			return t.awaitPlace(ctx)
 		}
 		if late == nil && r.alone.Load() > 0 {
 			late = time.After(placeWait)
 		}
 		select {
 		case <-changed:
+			continue
 		case <-late:
-			if !o.Alone {
-				return nil, calls.ErrNoSlot
+			if beside = o.Alone; beside {
+				continue
 			}
-			beside = true
+			err = calls.ErrNoSlot
 		case <-r.gone:
-			return nil, calls.ErrNoSlot
+			err = calls.ErrNoSlot
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			err = ctx.Err()
 		}
+		r.letIn(o)
+		return nil, err
 	}
 }
 
-// admitOthers lets others in again once a batch that should be alone has left.
-func (r *slotSet) admitOthers() {
-	r.alone.Add(-1)
-	r.wake()
-	r.permits.Wake()
-}
-
-// mayEnter reports whether the batch may be taken into a slot, as far as one should be alone.
-func (r *slotSet) mayEnter(o calls.Occupant) bool {
-	if !o.Alone {
-		return r.alone.Load() == 0
+// letIn notes that a batch is gone: if it should have been alone, others may come in again.
+func (r *slotSet) letIn(o calls.Occupant) {
+	if o.Alone {
+		r.alone.Add(-1)
+		r.wake()
+		r.permits.Wake()
 	}
-	return !slices.ContainsFunc(r.slots, (*slot).inUse)
 }
 
-func (s *slot) inUse() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.executions) > 0
-}
-
-// admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait for any
-// slot to have a place, or for others to leave that it may not be beside.
+// admit takes the batch into the slot with the least load. It returns no execution if the batch has to wait: for any
+// slot to have a place, or because one of those that it would be beside should be alone.
 func (r *slotSet) admit(o calls.Occupant, beside bool) (*execution, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !beside && !r.mayEnter(o) {
+	if !o.Alone && r.alone.Load() > 0 {
 		return nil, r.changed
 	}
 	for {
 		var best *slot
-		least := load{}
+		least, used := load{}, false
 		for _, s := range r.slots {
-			if l, ok := s.load(); ok && (best == nil || l.less(least)) {
+			l, ok := s.load()
+			if used = used || l.used; ok && (best == nil || l.less(least)) {
 				best, least = s, l
 			}
 		}
-		if best == nil {
+		if best == nil || o.Alone && used && !beside {
 			return nil, r.changed
 		}
 		if t := best.admit(o); t != nil { // nil if another batch has just taken the place
@@ -233,6 +211,7 @@ type load struct {
 	items   int64 // in hand and to begin: there may be many although places are free
 	waiting bool  // its program is not ready
 	short   bool  // nothing can be begun in it
+	used    bool  // it has batches
 }
 
 // less reports whether a slot with the load is a better choice for another batch.
@@ -252,7 +231,8 @@ func (s *slot) load() (l load, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.set.concurrency()
-	return load{items: int64(s.busy) + s.left(), waiting: s.program == nil, short: s.short.why != nil}, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
+	l = load{items: int64(s.busy) + s.left(), waiting: s.program == nil, short: s.short.why != nil, used: len(s.executions) > 0}
+	return l, s.out == nil && (most > 1 || s.busy+len(s.queue) < most)
 }
 
 // left returns how many items of the slot's batches no call has been begun for. The lock is held.
