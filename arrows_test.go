@@ -2,10 +2,7 @@ package main
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -137,15 +134,8 @@ func TestExported_AreFew(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{"job": 90, "worker": 45, "timers": 15} {
 		var exported []string
-		files, err := filepath.Glob(filepath.Join(name, "*.go"))
-		require.NoError(t, err)
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			exported = append(exported, exportedNames(parsed)...)
+		for _, file := range product(t, only(name)) {
+			exported = append(exported, exportedNames(file)...)
 		}
 		require.NotEmpty(t, exported, name)
 		require.LessOrEqual(t, len(exported), most, "package %s exports %v", name, exported)

@@ -57,6 +57,33 @@ func (s *late) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
 	return s.Slots.Take(ctx, o)
 }
 
+// K9: an item that is tried alone has its worker alone, as far as that knows of it.
+func TestProcess_TakesItsSlotAlone(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	batch := f.plan()[0]
+	slots := &asked{Slots: calls.AnySlot{}}
+	f.serve(&callstest.Handler{}, Options{Slots: slots})
+	for _, alone := range []bool{true, false} {
+		in := f.input(batch)
+		in.Take, in.Alone = 1, alone
+		_, err := f.acts.Process(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, calls.Occupant{Job: f.ref.Job, Batch: batch.String(), Items: 1, Alone: alone}, slots.occupant)
+	}
+}
+
+// asked notes for what a slot was taken last.
+type asked struct {
+	calls.Slots
+	occupant calls.Occupant
+}
+
+func (s *asked) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
+	s.occupant = o
+	return s.Slots.Take(ctx, o)
+}
+
 // requireBeats runs an activity that waits until enough is closed, which it is after three heartbeats.
 func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Context) error) {
 	t.Helper()

@@ -136,9 +136,8 @@ func (c *cluster) coordinator(ctx context.Context, name string) (*process, error
 			last = done.GetIdentity()
 		}
 	}
-	worker, _, _ := strings.Cut(last, " ")
 	for _, p := range c.workers {
-		if strings.HasSuffix(worker, fmt.Sprintf("-%d", p.cmd.Process.Pid)) {
+		if strings.Contains(last, fmt.Sprintf("-%d ", p.cmd.Process.Pid)) { // HOST-PID, and then its pool
 			return p, nil
 		}
 	}

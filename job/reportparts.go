@@ -19,8 +19,8 @@ func (c CallTimes) Plus(o CallTimes) CallTimes {
 	if c == "" || o == "" {
 		return c + o
 	}
-	sum, other := calltimes.Parse(string(c)), calltimes.Parse(string(o))
-	sum.Include(&other)
+	sum := calltimes.Parse(string(c))
+	sum.Include(calltimes.Parse(string(o)))
 	return CallTimes(sum.String())
 }
 

@@ -310,7 +310,7 @@ func (s Spec) checkTimes() []error {
 	}
 	between("BatchTimeout", s.BatchTimeout, 0, maxDuration)
 	between("Backoff", s.Backoff, time.Millisecond, limits.MaxBackoff)
-	between("Grace", s.Grace, 1, 30*24*time.Hour)
+	between("Grace", s.Grace, time.Nanosecond, 30*24*time.Hour)
 	return errs
 }
 

@@ -220,6 +220,7 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 					late.Add(1)
 					if !e.Accepted { // nothing has answered within the limit
 						unsure.Add(1)
+						assert.ErrorContains(t, err, "it is not known whether the item was accepted")
 						return
 					}
 					deadline, _ := ctx.Deadline()

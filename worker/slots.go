@@ -24,11 +24,13 @@ import (
 //
 // A slot has a number, which outlives its processes; the set (slots.go) takes each batch into the slot that has the
 // least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
-// if no other batch needs them. An item that workers may have died of is tried while no other batch is in any slot:
-// whoever kills the worker then is known. A worker asks for another batch when a slot can use one: when it has free places, or,
+// if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
 // with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
 // (internal/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
 // 022). It observes the calls and sets the number of places.
+//
+// An item that workers may have died of is tried while no other batch is in any slot: whoever ends the worker then is
+// known (decision 041).
 //
 // When a slot's process dies its next incarnation is started: the first time in a row at once, then after waits that
 // double, and after --restarts of them the slot is out. Restarts while a fault is being narrowed down do not count. A
@@ -77,35 +79,43 @@ func newSlotSet(worker string, o Options, observe func(slotEvent)) *slotSet {
 const aloneWait = 10 * time.Second
 
 // Take waits for a place. A batch that should be alone in the worker keeps others out until it leaves.
-func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (slot calls.Slot, err error) {
-	var late <-chan time.Time // nil: it waits for as long as it takes
+func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
 	if o.Alone {
 		r.alone.Add(1)
+	}
+	t, err := r.awaitAdmission(ctx, o)
+	if err != nil {
+		r.letIn(o)
+		return nil, err
+	}
+	return t.awaitPlace(ctx)
+}
+
+func (r *slotSet) awaitAdmission(ctx context.Context, o calls.Occupant) (*execution, error) {
+	var late <-chan time.Time // nil: it waits for as long as it takes
+	if o.Alone {
 		late = time.After(aloneWait)
 	}
-	for beside := false; ; {
+	for beside := false; ; { // whether one that should be alone puts up with others
 		t, changed := r.admit(o, beside)
 		if t != nil {
-			return t.awaitPlace(ctx)
+			return t, nil
 		}
 		if late == nil && r.alone.Load() > 0 {
 			late = time.After(placeWait)
 		}
 		select {
 		case <-changed:
-			continue
 		case <-late:
-			if beside = o.Alone; beside {
-				continue
+			if !o.Alone {
+				return nil, calls.ErrNoSlot
 			}
-			err = calls.ErrNoSlot
+			beside = true
 		case <-r.gone:
-			err = calls.ErrNoSlot
+			return nil, calls.ErrNoSlot
 		case <-ctx.Done():
-			err = ctx.Err()
+			return nil, ctx.Err()
 		}
-		r.letIn(o)
-		return nil, err
 	}
 }
 

@@ -53,7 +53,8 @@ func (t *Timer) String() string {
 }
 
 // Parse reads what [Timer.String] has written. It ignores invalid parts.
-func Parse(text string) (t Timer) {
+func Parse(text string) *Timer {
+	t := &Timer{}
 	longest, classes, _ := strings.Cut(text, " ")
 	t.longest, _ = strconv.ParseInt(longest, 10, 64)
 	for word := range strings.FieldsSeq(classes) {
@@ -68,11 +69,11 @@ func Parse(text string) (t Timer) {
 }
 
 // Longest returns how long the longest call took; 0 if there was none.
-func (t Timer) Longest() time.Duration { return time.Duration(t.longest) * time.Microsecond }
+func (t *Timer) Longest() time.Duration { return time.Duration(t.longest) * time.Microsecond }
 
 // Percentile returns about how long p percent of the calls, 1 to 100, took at most: it interpolates within a class. It
 // is never more than [Timer.Longest], and 0 if there was no call.
-func (t Timer) Percentile(p int) time.Duration {
+func (t *Timer) Percentile(p int) time.Duration {
 	if p >= 100 {
 		return t.Longest()
 	}

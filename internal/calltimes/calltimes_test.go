@@ -18,7 +18,7 @@ func TestTimer_String(t *testing.T) {
 	timer.Add(0)
 	timer.Add(1000 * time.Hour)
 	require.Equal(t, "3600000000000 0:1 12:1 40:1", timer.String(), "as long as it likes")
-	require.Equal(t, timer, calltimes.Parse(timer.String()))
+	require.Equal(t, &timer, calltimes.Parse(timer.String()))
 }
 
 // What a batch's result has of it is small: a history has many.

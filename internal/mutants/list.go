@@ -257,6 +257,8 @@ var mutants = []mutant{
 		new: "\t\t\t_ = j\n",
 		pkg: "./worker", tests: "TestWorker_AwaitStopsAsksAllRunning",
 	},
+
+	// items that are tried alone
 	{
 		name: "alone: an item is tried alone beside another job's batch", file: "worker/slots.go",
 		old: `if best == nil || o.Alone && used && !beside {`, new: `if best == nil {`,
