@@ -3,6 +3,7 @@
 package calltimes
 
 import (
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -36,20 +37,16 @@ func (t *Timer) Include(o *Timer) {
 // String returns what has been added so far: the longest time in microseconds, and each class that has calls with their
 // number, such as "5203 10:3 12:9". It is "" if there were none.
 func (t *Timer) String() string {
-	b := strconv.AppendInt(nil, t.longest, 10)
-	some := false
+	var b []byte
 	for class, n := range t.counts {
-		if n == 0 {
-			continue
+		if n > 0 {
+			b = fmt.Appendf(b, " %d:%d", class, n)
 		}
-		some = true
-		b = strconv.AppendInt(append(b, ' '), int64(class), 10)
-		b = strconv.AppendInt(append(b, ':'), n, 10)
 	}
-	if !some {
+	if b == nil {
 		return ""
 	}
-	return string(b)
+	return strconv.FormatInt(t.longest, 10) + string(b)
 }
 
 // Parse reads what [Timer.String] has written. It ignores invalid parts.
