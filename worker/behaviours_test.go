@@ -375,7 +375,7 @@ func showsCrashes(t *testing.T, k kind) {
 		require.GreaterOrEqual(t, failure.Attempts, crashes-bits.Len(uint(k.concurrency-1)))
 	}
 	if k.slots {
-		require.Len(t, tr.happened(slotReplaced), crashes)
+		tr.replaced(crashes)
 	}
 }
 
@@ -412,7 +412,7 @@ func (k kind) showHanging(t *testing.T, timeout time.Duration) bool {
 	require.Zero(t, o.totals.Crashes)
 	tr.requireNarrowed(4, failure)
 	if k.slots {
-		require.Len(t, tr.happened(slotReplaced), failure.Attempts)
+		tr.replaced(failure.Attempts)
 	}
 	return true
 }
@@ -436,8 +436,7 @@ func showsSlots(t *testing.T, k kind) {
 	if !k.slots {
 		return
 	}
-	replaced := tr.happened(slotReplaced)
-	require.Len(t, replaced, 3)
+	replaced := tr.replaced(3)
 	other := 1 - replaced[0].Slot
 	for i, e := range replaced {
 		require.NotEqual(t, other, e.Slot)

@@ -106,6 +106,7 @@ func TestM1_CountsAreExact(t *testing.T) {
 	o := f.obey("a", "drop", "error no", "b", "c", "exit 3", "d", "log x", "short", "e", "f", "g", "scope 0s", "h", "i")
 	require.Len(t, o.failures, 4)
 	f.watchdog.Stop() // has reported all its events
+	ends := f.replaced(int(o.totals.Crashes + o.totals.Expiries))
 	s := f.scrape()
 
 	require.EqualValues(t, o.totals.OK-o.totals.Dropped, s.value(t, "stint_items_total", "job job", "outcome ok"))
@@ -127,7 +128,7 @@ func TestM1_CountsAreExact(t *testing.T) {
 	require.Positive(t, times.GetSampleSum())
 
 	replaced := map[string]int{}
-	for _, e := range f.happened(slotReplaced) {
+	for _, e := range ends {
 		replaced[fmt.Sprintf("free %v", e.Free)]++
 	}
 	require.NotZero(t, replaced["free true"])
@@ -162,6 +163,9 @@ func TestM1_OutcomesOfCalls(t *testing.T) {
 			f := setup(t)
 			f.options.Metrics, f.limits.Attempts = ":0", 1
 			f.obey(item)
+			if item == "garbage" {
+				f.replaced(1)
+			}
 			s := f.scrape()
 			require.EqualValues(t, 1, s.value(t, "stint_calls_total", "job job", "outcome "+outcome))
 			require.EqualValues(t, 1, s.sum("stint_calls_total", "job job"))
@@ -218,7 +222,7 @@ func TestM1_RestartsOfSlots(t *testing.T) {
 		f.metrics.measure("load", true, slot, 5)
 	}
 	f.running(0).child.Kill()
-	require.Eventually(t, func() bool { return len(f.happened(slotReplaced)) == 2 }, 10*time.Minute, time.Millisecond)
+	f.replaced(2)
 	s := f.scrape()
 	require.EqualValues(t, 1, s.value(t, "stint_slot_restarts_total", "free false", "reason crash"))
 	require.EqualValues(t, 1, s.sum("stint_slot_restarts_total", "free false"), "nothing has come after the second")
