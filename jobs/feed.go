@@ -93,15 +93,13 @@ func (f *Feed[In, Out]) Release() { f.client.Release() }
 // Errors: [CodeFull] if they do not fit at present; [CodeTooLarge] if they never will; [CodeInvalidItem] if one cannot
 // be encoded; [CodeUncertain], which wraps one of a Feed's other errors, if it is not known whether they have been
 // accepted; [CodeTimeout] if they have not been sent within the deadline.
-func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error { return f.put(ctx, 0, items) }
-
-// PutWait is Put, but waits for room, for at most the limit, which is above 0 and counts from the call. The error
-// [CodeFull] then has the time waited.
-func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
-	return f.put(ctx, limit, items)
+func (f *Feed[In, Out]) Put(ctx context.Context, items ...In) error {
+	return f.PutWait(ctx, 0, items...)
 }
 
-func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In) error {
+// PutWait is Put, but waits for room, for at most the limit (0: not at all), which counts from the call. The error
+// [CodeFull] then has the time waited.
+func (f *Feed[In, Out]) PutWait(ctx context.Context, limit time.Duration, items ...In) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -110,11 +108,7 @@ func (f *Feed[In, Out]) put(ctx context.Context, limit time.Duration, items []In
 		return err
 	}
 	start := time.Now()
-	patience := DefaultFeedLimit
-	if limit > 0 {
-		patience += limit
-	}
-	ctx, cancel := limited(ctx, patience)
+	ctx, cancel := limited(ctx, DefaultFeedLimit+max(0, limit))
 	defer cancel()
 	err = f.client.PutWithin(ctx, limit, encoded)
 	waited := time.Duration(0) // that a refusal names

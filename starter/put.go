@@ -151,12 +151,7 @@ func (u *putting) list(ctx context.Context, items []json.RawMessage) error {
 	ctx, cancel := u.limit.and(u.wait).limit(ctx)
 	defer cancel()
 	u.limit.until = time.Time{} // another list has as long
-	var err error
-	if u.wait > 0 {
-		err = u.feed.PutWait(ctx, u.wait, items...)
-	} else {
-		err = u.feed.Put(ctx, items...)
-	}
+	err := u.feed.PutWait(ctx, u.wait, items...)
 	if err == nil {
 		u.accepted += len(items)
 	}

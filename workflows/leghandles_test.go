@@ -9,7 +9,6 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"
-	"github.com/stint-run/stint/workflows/internal/pages"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -36,7 +35,9 @@ func TestFail_LegWorkflowThatHadContinuedAsNew(t *testing.T) {
 	w.env.OnWorkflow(wire.WorkflowLeg, anything, anything).Return(func(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 		given = in
 		_ = workflow.Sleep(ctx, 10*time.Second) // the leg inside the job ends meanwhile; it is not cancelled
-		pages.ReportKept(ctx, dispatch.NewParentLink(ctx, "", in.Number, nil), wire.KeptResult{Leg: in.Number, Result: done})
+		link := dispatch.NewParentLink(ctx, "", in.Number, nil)
+		link.Signal(wire.SignalKept, wire.KeptResult{Leg: in.Number, Result: done})
+		link.Flush()
 		return wire.LegResult{}, temporal.NewApplicationError("terminated", "Somebody")
 	})
 	_, err := w.run()

@@ -44,7 +44,6 @@ type Value = json.RawMessage
 // Feed is what the gateway needs of a client of a feed: a *jobs.Feed[Value, Value], whose methods say what holds for
 // these. It is used by many goroutines at once.
 type Feed interface {
-	Put(ctx context.Context, items ...Value) error
 	PutWait(ctx context.Context, limit time.Duration, items ...Value) error
 	Call(ctx context.Context, item Value) (Value, error)
 	Stream(ctx context.Context, items iter.Seq[Value], o jobs.StreamOptions) iter.Seq2[jobs.Result[Value, Value], error]

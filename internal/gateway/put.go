@@ -126,7 +126,7 @@ func (p *putter) list(ctx context.Context, list []Value) error {
 		if p.flows {
 			n = p.fits(list)
 		}
-		err := p.send(ctx, list[:n])
+		err := p.feed.PutWait(ctx, p.wait, list[:n]...)
 		large, ok := errors.AsType[*jobs.FeedError](err)
 		if p.flows && n > 1 && ok && large.Code == jobs.CodeTooLarge {
 			p.items, p.bytes = max(1, min(p.items, large.MaxItems)), min(p.bytes, large.MaxBytes)
@@ -153,11 +153,4 @@ func (p *putter) fits(list []Value) int {
 		}
 	}
 	return len(list)
-}
-
-func (p *putter) send(ctx context.Context, list []Value) error {
-	if p.wait > 0 {
-		return p.feed.PutWait(ctx, p.wait, list...)
-	}
-	return p.feed.Put(ctx, list...)
 }

@@ -40,8 +40,6 @@ type fake struct {
 	resets   atomic.Int64
 }
 
-func (f *fake) Put(ctx context.Context, items ...Value) error { return f.PutWait(ctx, 0, items...) }
-
 func (f *fake) PutWait(_ context.Context, limit time.Duration, items ...Value) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,6 +41,7 @@ type server struct {
 	flows   map[string]*simFlow   // workflows, by their IDs
 	moves   int                   // of executions, so far
 	sides   []*side               // that have not ended
+	steps   int                   // so far
 	over    bool                  // the run has ended, or was terminated
 	result  job.Report
 	err     error
@@ -55,6 +56,7 @@ type simFlow struct {
 	queries    map[string]any
 	updates    map[string]update
 	full       bool // its history is long
+	run        int  // the present one, from 0; later than the last: the workflow has ended
 	ended      bool
 	result     any
 	err        error
@@ -65,7 +67,13 @@ type update struct {
 	validator any
 }
 
-type flowKey struct{}
+type (
+	flowKey struct{}
+	runKey  struct{}
+)
+
+// over reports that the run of a workflow that does something has ended: what is left of it in the environment has no effect.
+func (f *simFlow) over(ctx workflow.Context) bool { return ctx.Value(runKey{}) != f.run }
 
 func flowOf(ctx workflow.Context) *simFlow {
 	f, _ := ctx.Value(flowKey{}).(*simFlow)
@@ -145,22 +153,29 @@ func (v *server) begin(ctx workflow.Context, id, parent string, do func(ctx work
 	f.ctx = workflow.WithValue(ctx, flowKey{}, f)
 	workflow.Go(f.ctx, func(ctx workflow.Context) {
 		do(ctx, f)
-		f.ended = true
+		f.end()
 	})
+}
+
+func (f *simFlow) end() {
+	f.ended = true
+	f.run++
 }
 
 // runToEnd runs a workflow over all its runs.
 func runToEnd[In, Out any](ctx workflow.Context, fn func(workflow.Context, In) (Out, error), in In) (out Out, err error) {
+	f := flowOf(ctx)
 	for {
 		if in, err = passed(in); err != nil {
 			return out, err
 		}
-		out, err = fn(ctx, in)
+		out, err = fn(workflow.WithValue(ctx, runKey{}, f.run), in)
 		again, ok := errors.AsType[*workflow.ContinueAsNewError](err)
 		if !ok {
 			return out, err
 		}
-		flowOf(ctx).full = false
+		f.full = false
+		f.run++
 		in = *new(In)
 		if err = converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil {
 			return out, err
@@ -248,6 +263,9 @@ func (o *outbound) GetSignalChannel(ctx workflow.Context, name string) workflow.
 	if f == nil {
 		return o.Next.GetSignalChannel(ctx, name)
 	}
+	if f.over(ctx) {
+		return workflow.NewChannel(ctx)
+	}
 	return f.signal(name)
 }
 
@@ -271,12 +289,17 @@ var (
 	errNotBegun = errors.New("the workflow has not begun")
 )
 
-// signal delivers a signal, after a while.
+// signal delivers a signal, after a while. As the real server does, it forgets those of a run that has ended meanwhile.
 func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	data := payload(arg)
+	sender := flowOf(ctx)
 	v.aside(ctx, func(s *side) {
 		s.pause()
+		if sender.over(ctx) {
+			v.note("the signal %s of %s to %s is lost: the run that has sent it has ended", name, sender.id, id)
+			return
+		}
 		f := v.flows[id]
 		if f == nil || f.ended {
 			settable.SetError(errNotFound)
@@ -291,10 +314,21 @@ func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow
 // pauses are how long things take.
 var pauses = []time.Duration{time.Millisecond, 2 * time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second}
 
+// maxSteps bounds the pauses of a run, of which the longest has some 2,000.
+const maxSteps = 30_000
+
+// step returns how long the next pause is. A run that has had too many does not end.
+func (v *server) step() time.Duration {
+	if v.steps++; v.steps > maxSteps && !v.over {
+		v.over, v.err = true, fmt.Errorf("nothing has ended it after %d steps", maxSteps)
+	}
+	return pauses[v.pick(len(pauses), 40)]
+}
+
 // pause lets the others continue: it is for coroutines of the environment.
 func (v *server) pause(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	_ = workflow.Sleep(ctx, pauses[v.pick(len(pauses), 40)])
+	_ = workflow.Sleep(ctx, v.step())
 	v.stay(ctx)
 }
 
@@ -310,7 +344,7 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 	id := options.WorkflowID
 	v.begin(ctx, id, flowOf(ctx).id, func(ctx workflow.Context, f *simFlow) {
 		f.result, f.err = v.leg(ctx, name, args[0])
-		f.ended = true
+		f.end()
 		_ = v.env.SignalWorkflowByID(id, "ended", nil)
 	})
 	options.ParentClosePolicy = enums.PARENT_CLOSE_POLICY_TERMINATE

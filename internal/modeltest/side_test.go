@@ -46,7 +46,7 @@ func (s *side) pause() {
 			s.turn <- struct{}{}
 			s.await()
 		}
-	}, pauses[v.pick(len(pauses), 40)])
+	}, v.step())
 	s.moved <- struct{}{}
 	if _, goes := <-s.turn; !goes {
 		runtime.Goexit()

@@ -237,6 +237,13 @@ var mutants = []mutant{
 		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
 	},
 
+	// signals on their way
+	{
+		name: "signals: a leg of a feed ends before its successor has been told to take items", file: "workflows/internal/feed/leg.go",
+		old: `workflow.AllHandlersFinished(ctx) && l.link.Empty()`, new: `workflow.AllHandlersFinished(ctx)`,
+		pkg: "./workflows", tests: "TestFeedLeg_F11_IdleLegIsSealed",
+	},
+
 	// outcomes before a call
 	{
 		name: "outcomes: those behind an item without one are recorded", file: "internal/calls/answer.go",

@@ -97,6 +97,7 @@ func (c *Coordinator) conclude() (job.Report, error) {
 	c.writeReport()
 	c.ReceiveAll() // errors that have come too late to change anything are listed
 	c.describe()
+	c.Outbox.Flush()
 	for workflow.GetSignalChannel(c.Ctx, wire.SignalRestarted).ReceiveAsync(nil) {
 	}
 	if r.State == job.Failed {

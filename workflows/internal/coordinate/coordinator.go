@@ -25,7 +25,8 @@ type Coordinator struct {
 	In       wire.JobInput
 	State    wire.JobState
 	work     Work
-	traits   Traits // of the work
+	traits   Traits           // of the work
+	Outbox   *dispatch.Outbox // of the run's signals
 	Selector workflow.Selector
 	wake     workflow.Channel // makes run look again
 
@@ -58,7 +59,7 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	c := &Coordinator{
 		Ctx: ctx, canceled: canceled, In: in,
-		Selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
+		Outbox: dispatch.NewOutbox(ctx), Selector: workflow.NewSelector(ctx), wake: workflow.NewBufferedChannel(ctx, 1),
 	}
 	c.work = works(in, &c.State.Work)
 	if in.State != nil {
@@ -104,7 +105,8 @@ func (c *Coordinator) Setup() error {
 	return c.listenForSettings()
 }
 
-// run returns once no leg is open and no further one will be.
+// run returns once no leg is open and no further one will be, every signal is taken, and none of its own is on its way:
+// what comes or goes would be lost over continue-as-new.
 func (c *Coordinator) run() {
 	for {
 		if workflow.GetInfo(c.Ctx).GetContinueAsNewSuggested() {
@@ -114,11 +116,20 @@ func (c *Coordinator) run() {
 		c.startPlan()
 		c.traits.Progressed()
 		c.describe()
-		if c.idle() && (c.Ending() || c.Renew && c.Planning.found == nil || c.allPlanned()) {
+		if !c.done() {
+			c.Selector.Select(c.Ctx)
+			continue
+		}
+		c.Outbox.Flush()
+		if c.ReceiveAll(); c.done() && c.Outbox.Empty() {
 			return
 		}
-		c.Selector.Select(c.Ctx)
 	}
+}
+
+// done reports that the run has nothing left to do.
+func (c *Coordinator) done() bool {
+	return c.idle() && (c.Ending() || c.Renew && c.Planning.found == nil || c.allPlanned())
 }
 
 // RenewSoon has the run continue as new as soon as it can.
@@ -167,13 +178,13 @@ func (c *Coordinator) ReceiveAll() {
 	}
 	dispatch.ReceiveEach(c.Ctx, job.SignalStop, c.stop)
 	run := c.State.Ref.Run
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalFail, func(failure job.Error) { c.Fail(&failure) })
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalSlow, c.SlowDown)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalCounts, c.receiveCounts)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalPool, c.NotePool)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalPlaces, c.TakeBack)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalFail, func(failure job.Error) { c.Fail(&failure) })
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalSlow, c.SlowDown)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalCounts, c.receiveCounts)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalPool, c.NotePool)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalPlaces, c.TakeBack)
 	c.traits.Receive()
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalKept, func(kept wire.KeptResult) {
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalKept, func(kept wire.KeptResult) {
 		for _, l := range c.Legs {
 			if l.Number == kept.Leg {
 				l.Kept(kept.Result)
@@ -253,7 +264,6 @@ func Run(ctx workflow.Context, in wire.JobInput, works newWork) (job.Report, err
 	c.startInit()
 	c.lookForPools()
 	c.run()
-	c.ReceiveAll() // nothing may be lost over continue-as-new
 	if c.Renew && !c.Ending() && !c.allDone() {
 		next := c.In
 		c.State.Carried, _ = c.traits.Carry(c.Legs)

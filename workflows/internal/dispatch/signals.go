@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -22,26 +23,23 @@ func ReceiveEach[T any](ctx workflow.Context, name string, fn func(T)) {
 
 // Listen has Run react to the signals that control a leg in its own workflow.
 func (d *Dispatcher) Listen() {
-	add := func(name string, receive func(workflow.ReceiveChannel)) {
-		d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, name), func(c workflow.ReceiveChannel, _ bool) { receive(c) })
-	}
-	add(wire.SignalHalt, func(c workflow.ReceiveChannel) {
-		var notice wire.StopNotice
-		if c.ReceiveAsync(&notice) {
-			d.stop(notice)
-		}
-	})
-	add(wire.SignalGrant, func(workflow.ReceiveChannel) { d.receiveGrants() })
-	add(wire.SignalLimits, func(workflow.ReceiveChannel) { d.receiveLimits() })
+	d.listen(wire.SignalHalt, func() { ReceiveEach(d.ctx, wire.SignalHalt, d.stop) })
+	d.listen(wire.SignalGrant, d.receiveGrants)
+	d.listen(wire.SignalLimits, d.receiveLimits)
 	d.ListenInside()
 }
 
 // ListenInside has Run react to what reaches a leg in any workflow. It is for a leg inside the job, which does
 // without signals: it calls Halt, Grant and SetLimits.
 func (d *Dispatcher) ListenInside() {
-	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, wire.SignalRestarted), func(workflow.ReceiveChannel, bool) { d.receiveRestarts() })
-	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, wire.SignalCameBack), func(workflow.ReceiveChannel, bool) { d.receiveReturns() })
+	d.listen(wire.SignalRestarted, d.receiveRestarts)
+	d.listen(wire.SignalCameBack, d.receiveReturns)
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
+}
+
+// listen has Run call receive when a signal of the name has arrived.
+func (d *Dispatcher) listen(name string, receive func()) {
+	d.selector.AddReceive(workflow.GetSignalChannel(d.ctx, name), func(workflow.ReceiveChannel, bool) { receive() })
 }
 
 func (d *Dispatcher) receiveGrants() { ReceiveEach(d.ctx, wire.SignalGrant, d.window.granted) }
@@ -63,22 +61,51 @@ func (d *Dispatcher) DrainSignals() {
 
 var errNoJob = errors.New("the leg belongs to no job")
 
-// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn that
-// they have no job any more.
-func ReceiveFromLegs[T any](ctx workflow.Context, run, name string, fn func(T)) {
-	ReceiveEach(ctx, name, func(s wire.FromLeg[T]) {
+// Outbox sends the signals of one run of a workflow to other workflows. The server delivers them one by one after the
+// workflow task, in any order, and forgets those that are still on their way when the run that has sent them ends
+// (processSignalExecution in its service/history). So a run ends, or continues as new, after [Outbox.Flush].
+type Outbox struct {
+	ctx  workflow.Context
+	sent []workflow.Future // that may not be delivered yet
+}
+
+// NewOutbox makes the outbox of a run. Its signals are sent even if the run is cancelled.
+func NewOutbox(ctx workflow.Context) *Outbox {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return &Outbox{ctx: ctx}
+}
+
+// Send signals the workflow, or a run of it. It does not block; its future is that of the delivery.
+func (o *Outbox) Send(id, run, name string, argument any) workflow.Future {
+	sent := workflow.SignalExternalWorkflow(o.ctx, id, run, name, argument)
+	o.sent = append(slices.DeleteFunc(o.sent, workflow.Future.IsReady), sent)
+	return sent
+}
+
+// Empty reports that no signal is on its way.
+func (o *Outbox) Empty() bool {
+	return !slices.ContainsFunc(o.sent, func(sent workflow.Future) bool { return !sent.IsReady() })
+}
+
+// Flush waits until every signal is delivered, or cannot be.
+func (o *Outbox) Flush() { _ = workflow.Await(o.ctx, o.Empty) }
+
+// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn from the
+// outbox that they have no job any more.
+func ReceiveFromLegs[T any](o *Outbox, run, name string, fn func(T)) {
+	ReceiveEach(o.ctx, name, func(s wire.FromLeg[T]) {
 		if s.Run == "" || s.Run == run {
 			fn(s.Value)
 			return
 		}
-		workflow.SignalExternalWorkflow(ctx, s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, nil)
+		o.Send(s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, nil)
 	})
 }
 
 // ParentLink reaches the job of a leg that has its own workflow: by signals to its parent. If there is none,
 // nobody is reached.
 type ParentLink struct {
-	ctx        workflow.Context
+	*Outbox
 	run        string
 	leg        int
 	batchEnded func()
@@ -87,7 +114,7 @@ type ParentLink struct {
 // NewParentLink makes the link of a leg with a number to the job that has the run in its Ref; batchEnded is called
 // after every end of an execution.
 func NewParentLink(ctx workflow.Context, run string, leg int, batchEnded func()) *ParentLink {
-	return &ParentLink{ctx: ctx, run: run, leg: leg, batchEnded: batchEnded}
+	return &ParentLink{Outbox: NewOutbox(ctx), run: run, leg: leg, batchEnded: batchEnded}
 }
 
 // Signal signals the job. It does not block, and returns nil if the leg belongs to no job.
@@ -97,7 +124,7 @@ func (p *ParentLink) Signal(name string, argument any) workflow.Future {
 		return nil
 	}
 	signal := wire.FromLeg[any]{Run: p.run, Leg: wire.Execution(info.WorkflowExecution), Value: argument}
-	return workflow.SignalExternalWorkflow(p.ctx, info.ParentWorkflowExecution.ID, "", name, signal)
+	return p.Send(info.ParentWorkflowExecution.ID, "", name, signal)
 }
 
 // Failed sends wire.SignalFail.

@@ -75,7 +75,7 @@ func (d *Dispatcher) itemFailed(first *job.FirstError) {
 		d.fail(err)
 		return
 	}
-	d.sofar.Error = err // the leg may end before the signal has been sent: the job finds it in the result
+	d.sofar.Error = err
 	d.Link.Failed(err)
 	d.stop(wire.StopNotice{Deadline: workflow.Now(d.ctx).Add(d.Spec.Grace), Reason: err.Message})
 }

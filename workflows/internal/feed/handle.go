@@ -87,7 +87,7 @@ func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.
 		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || h.c.Ending() {
 			return child
 		}
-		workflow.SignalExternalWorkflow(ctx, h.ID(), "", wire.SignalDisowned, nil)
+		h.c.Outbox.Send(h.ID(), "", wire.SignalDisowned, nil)
 		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
 	}
 }
@@ -145,20 +145,24 @@ const checkLegs = 10 * time.Minute
 func (h *feedHandle) closed(ctx workflow.Context, child workflow.Future) {
 	var result wire.LegResult
 	err := child.Get(ctx, &result)
-	h.c.ReceiveAll() // its report may have come together with its end
-	if h.over {
-		return
-	}
-	if err != nil {
+	switch {
+	case h.reported():
+	case err != nil:
 		h.failed(ctx, execute.JobError(err))
-		return
+	default:
+		h.ended(result)
 	}
-	h.ended(result)
+}
+
+// reported reports whether the leg has reported its end. That may have come together with the end itself.
+func (h *feedHandle) reported() bool {
+	h.c.ReceiveAll()
+	return h.over
 }
 
 // vanished ends a leg whose workflow is no more although it has not reported its end.
 func (h *feedHandle) vanished(ctx workflow.Context) {
-	if !h.over {
+	if !h.reported() {
 		h.failed(ctx, &job.Error{Type: job.ErrorFailed, Message: fmt.Sprintf("the workflow %s has ended without a report", h.ID())})
 	}
 }
@@ -212,7 +216,7 @@ func (h *feedHandle) send(name string, argument any, undelivered func()) {
 	workflow.Go(h.c.Ctx, func(ctx workflow.Context) {
 		err := errors.New("not started")
 		if h.started == nil || h.started.Get(ctx, nil) == nil {
-			err = workflow.SignalExternalWorkflow(ctx, h.ID(), "", name, argument).Get(ctx, nil)
+			err = h.c.Outbox.Send(h.ID(), "", name, argument).Get(ctx, nil)
 		}
 		h.sending--
 		if err != nil {

@@ -225,7 +225,7 @@ func (l *feedLeg) sealIfLong() {
 	}
 	opening := wire.FeedOpening{Opening: l.intake.Seal(l.successor), Batches: l.supply.number}
 	// If the successor has ended, so has the feed.
-	workflow.SignalExternalWorkflow(l.ctx, wire.LegID(l.in.Spec.Name, l.successor), "", wire.SignalOpen, opening)
+	l.link.Send(wire.LegID(l.in.Spec.Name, l.successor), "", wire.SignalOpen, opening)
 	l.link.Signal(wire.SignalSealed, wire.SealedNotice{Leg: l.in.Number, Next: l.intake.Next()})
 	l.Wake()
 }
@@ -312,9 +312,7 @@ func (l *feedLeg) conclude() wire.LegResult {
 		Accepted: l.intake.Next(), Discarded: l.intake.State(l.in.Number, workflow.Now(l.ctx)).Discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
-	if sent := l.link.Signal(wire.SignalEnded, wire.KeptResult{Leg: l.in.Number, Result: result}); sent != nil {
-		_ = sent.Get(l.ctx, nil) // if there is no job any more nobody needs it
-	}
+	l.link.Signal(wire.SignalEnded, wire.KeptResult{Leg: l.in.Number, Result: result}) // if there is no job any more nobody needs it
 	l.describe()
 	return result
 }
@@ -329,8 +327,7 @@ func (l *feedLeg) linger() {
 		}
 		_, _ = workflow.AwaitWithTimeout(ctx, wait, func() bool { return !l.intake.Unclaimed() })
 	}
-	l.intake.End()
-	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && l.link.Empty() })
 }
 
 // describe keeps the leg's state where people who look at the workflow find it.

@@ -90,16 +90,16 @@ func (w *feedWork) signalsDelivered() bool {
 func (w *feedWork) receive() {
 	c := w.C
 	run := c.State.Ref.Run
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalSealed, w.sealed)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalSession, w.sessionBegun)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalFreed, w.legFreed)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalStalled, w.stalled)
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalEnded, func(ended wire.KeptResult) {
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalSealed, w.sealed)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalSession, w.sessionBegun)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalFreed, w.legFreed)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalStalled, w.stalled)
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalEnded, func(ended wire.KeptResult) {
 		if leg := w.handles[ended.Leg]; leg != nil {
 			leg.ended(ended.Result)
 		}
 	})
-	dispatch.ReceiveFromLegs(c.Ctx, run, wire.SignalAlive, func(any) {}) // that it is delivered is the answer
+	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalAlive, func(any) {}) // that it is delivered is the answer
 }
 
 func (w *feedWork) eachLeg(fn func(*feedHandle)) {

@@ -172,8 +172,9 @@ func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) 
 	l.Run(ctx)
 	l.NoteStragglers()
 	if l.Full() && !l.retired && !l.Halted() {
-		pages.ReportKept(ctx, link, wire.KeptResult{Leg: in.Number, Result: l.result()})
+		link.Signal(wire.SignalKept, wire.KeptResult{Leg: in.Number, Result: l.result()})
 	}
+	link.Flush()
 	l.DrainSignals()
 	for workflow.GetSignalChannel(ctx, wire.SignalRetire).ReceiveAsync(nil) {
 		l.retired = true

@@ -45,8 +45,9 @@ func RunLeg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 	}
 	result := l.commit(ctx)
 	if l.Full() && !l.Halted() {
-		ReportKept(ctx, link, wire.KeptResult{Leg: in.Number, Result: result})
+		link.Signal(wire.SignalKept, wire.KeptResult{Leg: in.Number, Result: result})
 	}
+	link.Flush()
 	l.DrainSignals()
 	if !l.Full() || l.Halted() {
 		return result, nil
@@ -54,14 +55,6 @@ func RunLeg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
 	again := in
 	again.Page, again.LegState, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests
 	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, wire.WorkflowLeg, again)
-}
-
-// ReportKept reports to the job what the leg has committed. It returns once the signal was sent: the end of the run
-// would drop it.
-func ReportKept(ctx workflow.Context, link *dispatch.ParentLink, r wire.KeptResult) {
-	if sent := link.Signal(wire.SignalKept, r); sent != nil {
-		_ = sent.Get(ctx, nil) // if there is no job any more nobody needs it
-	}
 }
 
 // leg is one run of a leg, in its own workflow or inside the job.
