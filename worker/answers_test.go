@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -17,6 +18,7 @@ const large = calls.AnswerLimit / 8
 
 // What a worker holds of a call's answer is bounded: what goes beyond that is asked for again.
 func TestAnswers_AreBoundedInSum(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	const n = 40
 	kinds := []string{"serve", "batch", "exec", "each", "each in processes", "batch in processes"}

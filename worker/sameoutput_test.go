@@ -16,6 +16,7 @@ import (
 // B9: the output of every kind of handler is the same with any number of calls at once, and what the items say: with
 // items that are slow, have no result, fail, or have their call fail or their process end, at random.
 func TestConcurrency_SameOutput(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	most := 2000
 	if testing.Short() {

@@ -102,6 +102,7 @@ func TestServe_InvalidItems(t *testing.T) {
 // K1, K2, K3, K8, B6: whatever an item does to its process, it alone fails, and the slot continues with
 // the next incarnation.
 func TestServe_BadItems(t *testing.T) {
+	jobtest.Unraced(t)
 	t.Parallel()
 	for _, c := range []struct {
 		item, kind, typ string
