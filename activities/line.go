@@ -99,6 +99,7 @@ type line struct {
 	over        bool
 	closed      chan struct{} // closed when nothing more is handed out
 	serial      bool          // each item waits for the outcome of the one before
+	reading     bool          // the next item of a serial line is waited for
 }
 
 func newLine(e *execution) *line {
@@ -169,7 +170,7 @@ func (l *line) available() bool {
 	case l.drained:
 		return false
 	case len(l.assignments) == 0:
-		return true
+		return !l.reading
 	}
 	return !l.serial && l.hasRoom()
 }
@@ -290,7 +291,7 @@ func (l *line) next(size calls.CallSize) error {
 	if room := int(min(int64(items), e.in.Batch.Count-l.read)); room > cap(b.items) {
 		b.items = make([]calls.Item, 0, room)
 	}
-	err := e.source.Next(&b.chunk, items, size.Bytes)
+	err := l.readInto(b, items, size.Bytes)
 	if err == nil {
 		err = stall.GivenUp(e.ctx)
 	}
@@ -302,6 +303,19 @@ func (l *line) next(size calls.CallSize) error {
 	l.read += int64(len(b.chunk.Items))
 	l.block = b
 	return nil
+}
+
+// readInto reads from the source. One of ticks waits for the next: the line is not locked meanwhile.
+func (l *line) readInto(b *block, items, bytes int) error {
+	if l.serial {
+		l.reading = true
+		l.mu.Unlock()
+		defer func() {
+			l.mu.Lock()
+			l.reading = false
+		}()
+	}
+	return l.e.source.Next(&b.chunk, items, bytes)
 }
 
 // cut takes items from the block: so many that need a call, and those between and behind them that do not.
