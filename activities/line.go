@@ -397,11 +397,10 @@ func (l *line) finish(p *assignment, c *calls.Caller, err error) {
 	c.Totals, c.Times = job.Totals{}, calltimes.Timer{}
 	p.block.tainted = p.block.tainted || c.Tainted
 	c.Tainted = false
-	switch {
-	case errors.Is(err, calls.ErrEnding) && !l.e.watch.Ending.Load():
+	switch ending := errors.Is(err, calls.ErrEnding); {
+	case ending && !l.e.watch.Ending.Load():
 		l.close() // its slot is lost
-	case errors.Is(err, calls.ErrEnding):
-	case err != nil:
+	case !ending && err != nil:
 		l.failed(err)
 	}
 	if p.answer.Holes() > 0 {

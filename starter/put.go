@@ -195,10 +195,8 @@ func (u *putting) lists(ctx context.Context, items <-chan json.RawMessage) error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if len(list) > 0 {
-			if err := u.list(ctx, list); err != nil {
-				return err
-			}
+		if err := u.list(ctx, list); err != nil { // nothing, of none
+			return err
 		}
 	}
 	return nil

@@ -99,13 +99,7 @@ func (h *feedHandle) begun(feed *wire.FeedWorkState, opened bool) {
 	if opened {
 		work.Opened(h.number)
 	}
-	var before *feedHandle
-	work.eachLeg(func(leg *feedHandle) {
-		if leg.number < h.number {
-			before = leg
-		}
-	})
-	if before != nil {
+	if before := work.handles[h.number-1]; before != nil {
 		before.Signal(wire.SignalSuccessor, h.number)
 	}
 	if feed.Closing {

@@ -93,11 +93,9 @@ func (w *feedWork) progressed() {
 
 // legFreed takes note of what a sealed leg has freed.
 func (w *feedWork) legFreed(n wire.FreedNotice) {
-	w.eachLeg(func(leg *feedHandle) {
-		if leg.number == n.Leg {
-			w.free(leg, n.Total)
-		}
-	})
+	if leg := w.handles[n.Leg]; leg != nil {
+		w.free(leg, n.Total)
+	}
 }
 
 // free counts what a sealed leg has freed. Its reports may come late, or in any order: the last one comes with its end.
@@ -110,14 +108,9 @@ func (w *feedWork) free(leg *feedHandle, total wire.Freed) {
 
 // sendFreed sends the leg that takes items what has been freed. When the next leg takes items, opened sends it there.
 func (w *feedWork) sendFreed() {
-	if w.feed.Freed == (wire.Freed{}) {
-		return
+	if leg := w.handles[w.feed.Open]; leg != nil && w.feed.Freed != (wire.Freed{}) {
+		leg.Signal(wire.SignalAllFreed, w.feed.Freed)
 	}
-	w.eachLeg(func(leg *feedHandle) {
-		if leg.number == w.feed.Open {
-			leg.Signal(wire.SignalAllFreed, w.feed.Freed)
-		}
-	})
 }
 
 // beginSession begins a session that a reset has begun, the next one if it is 0. It returns how many items it has

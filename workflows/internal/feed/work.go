@@ -115,13 +115,12 @@ func (w *feedWork) sealed(n wire.SealedNotice) {
 	w.feed.Accepted = max(w.feed.Accepted, n.Next)
 	w.C.State.Report.Planned = max(w.C.State.Report.Planned, n.Next)
 	w.feed.Wanted++
-	found := false
-	w.eachLeg(func(leg *feedHandle) { // in their order
-		if !found && leg.number > n.Leg {
-			found, leg.open.StandsBy = true, false
-			w.Opened(leg.number)
+	if next := w.handles[n.Leg+1]; next != nil {
+		next.open.StandsBy = false
+		if next.number > w.feed.Open { // otherwise that of a later leg has overtaken the notice
+			w.Opened(next.number)
 		}
-	})
+	}
 	if w.C.Limited() {
 		w.C.SendLimits()
 	}
