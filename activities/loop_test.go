@@ -146,6 +146,37 @@ func TestProcess_FailedExecutionOfASlot(t *testing.T) {
 	}
 }
 
+// A line that waits for the next tick is not locked: whoever else uses it does not wait as long.
+func TestLine_WaitsForATickUnlocked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLooping(t)
+		l.clock.Every = time.Hour
+		in := l.input(wire.Batch{Count: wire.Endless}.Sealed())
+		in.Clock = &l.clock
+		slot, err := calls.AnySlot{}.Take(t.Context(), calls.Occupant{})
+		require.NoError(t, err)
+		e := &execution{acts: l.acts, in: in, ctx: t.Context(), slot: slot}
+		e.watch = calls.StartWatch(t.Context(), calls.WatchLimits{})
+		defer e.watch.Stop()
+		require.NoError(t, e.open())
+		defer e.close()
+		e.line.enter()
+		first := e.line.take()
+		first.answer.Line([]byte("x"))
+		e.line.finish(first, &calls.Caller{}, nil)
+		second := make(chan *assignment)
+		go func() { second <- e.line.take() }()
+		synctest.Wait()
+		require.True(t, e.line.mu.TryLock())
+		require.False(t, e.line.available(), "one at a time waits")
+		e.line.mu.Unlock()
+		began := time.Now()
+		require.NotNil(t, <-second)
+		require.Equal(t, time.Hour, time.Since(began))
+	})
+}
+
 // An execution that has not even opened its store knows nothing more than the one before.
 func TestProcess_FailedBeforeTheSlotBegins(t *testing.T) {
 	t.Parallel()
