@@ -195,7 +195,7 @@ func (u *putting) lists(ctx context.Context, items <-chan json.RawMessage) error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := u.list(ctx, list); err != nil { // nothing, of none
+		if err := u.list(ctx, list); err != nil { // the last one may be empty
 			return err
 		}
 	}

@@ -109,6 +109,23 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }
 
+// A leg of an earlier run that is heard of at the very end is told that it has no job any more: the job waits until that is delivered.
+func TestConclude_DisownsALegOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 100)
+	w.spec.Cleanup = []string{"tidy"}
+	w.hookTook = time.Minute
+	told := 0
+	w.env.OnSignalExternalWorkflow(anything, "nightly/leg-7", "its-run", wire.SignalDisowned, anything).Return(func(string, string, string, string, any) error {
+		told++
+		return nil
+	}).After(time.Second)
+	stranger := wire.FromLeg[wire.Counts]{Run: "earlier", Leg: wire.Execution{ID: "nightly/leg-7", RunID: "its-run"}}
+	w.at(30*time.Second, func() { w.env.SignalWorkflow(wire.SignalCounts, stranger) })
+	w.mustRun()
+	require.Equal(t, 1, told)
+}
+
 // S4: that the output cannot be published after a stop does not make the job one that has failed.
 func TestStop_FinishFailsAfterwards(t *testing.T) {
 	t.Parallel()

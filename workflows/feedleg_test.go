@@ -415,15 +415,14 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	require.Equal(t, 3, p.Feed.Backlog)
 }
 
-// successor has the next leg stand by from a time on. It counts how often that is told to take items. This takes a while, and would not
-// happen at all if the leg ended before.
+// successor sets a time from which on the next leg stands by, and returns how often that is told to take items. The signal is on its
+// way for half a second, and is lost if the leg ends before.
 func (w *feedWorld) successor(at time.Duration) *atomic.Int64 {
 	opened := &atomic.Int64{}
 	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(func(string, string, string, string, any) error {
-		time.Sleep(10 * time.Millisecond)
 		opened.Add(1)
 		return nil
-	}).Maybe()
+	}).After(500 * time.Millisecond).Maybe()
 	w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalSuccessor, 2) }, at)
 	return opened
 }

@@ -56,7 +56,7 @@ type simFlow struct {
 	queries    map[string]any
 	updates    map[string]update
 	full       bool // its history is long
-	run        int  // the present one, from 0; later than the last: the workflow has ended
+	run        int  // the present one, from 0
 	ended      bool
 	result     any
 	err        error
@@ -72,8 +72,8 @@ type (
 	runKey  struct{}
 )
 
-// over reports that the run of a workflow that does something has ended: what is left of it in the environment has no effect.
-func (f *simFlow) over(ctx workflow.Context) bool { return ctx.Value(runKey{}) != f.run }
+// over reports whether the run that does something has ended: what is left of it in the environment has no effect.
+func (f *simFlow) over(ctx workflow.Context) bool { return f.ended || ctx.Value(runKey{}) != f.run }
 
 func flowOf(ctx workflow.Context) *simFlow {
 	f, _ := ctx.Value(flowKey{}).(*simFlow)
@@ -153,13 +153,8 @@ func (v *server) begin(ctx workflow.Context, id, parent string, do func(ctx work
 	f.ctx = workflow.WithValue(ctx, flowKey{}, f)
 	workflow.Go(f.ctx, func(ctx workflow.Context) {
 		do(ctx, f)
-		f.end()
+		f.ended = true
 	})
-}
-
-func (f *simFlow) end() {
-	f.ended = true
-	f.run++
 }
 
 // runToEnd runs a workflow over all its runs.
@@ -344,7 +339,7 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 	id := options.WorkflowID
 	v.begin(ctx, id, flowOf(ctx).id, func(ctx workflow.Context, f *simFlow) {
 		f.result, f.err = v.leg(ctx, name, args[0])
-		f.end()
+		f.ended = true
 		_ = v.env.SignalWorkflowByID(id, "ended", nil)
 	})
 	options.ParentClosePolicy = enums.PARENT_CLOSE_POLICY_TERMINATE

@@ -18,5 +18,6 @@
 // A leg that gets its batches while it runs has its own Supply, and calls [Dispatcher.Wake] after every change of it
 // (from the handler of an update, say). Its Config.Process completes the input of the activity and may change its
 // options; its Recorder gets the whole result. A leg in its own workflow uses [NewParentLink], calls
-// Listen before Run, and then NoteStragglers; after Run it records, and ends or continues as new with Handover.
+// Listen before Run, and then NoteStragglers; after Run it records, waits until its signals are delivered (Flush), and
+// ends or continues as new with Handover.
 package dispatch

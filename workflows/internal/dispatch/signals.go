@@ -61,9 +61,10 @@ func (d *Dispatcher) DrainSignals() {
 
 var errNoJob = errors.New("the leg belongs to no job")
 
-// Outbox sends the signals of one run of a workflow to other workflows. The server delivers them one by one after the
-// workflow task, in any order, and forgets those that are still on their way when the run that has sent them ends
-// (processSignalExecution in its service/history). So a run ends, or continues as new, after [Outbox.Flush].
+// Outbox sends signals of one run of a workflow to other workflows. The server delivers each by itself after the workflow
+// task, in any order, and forgets those that are still on their way when the run that has sent them ends
+// (processSignalExecution in its service/history). So a run waits for [Outbox.Flush] before it ends or continues as new.
+// A job signals the children that it waits for without an outbox.
 type Outbox struct {
 	ctx  workflow.Context
 	sent []workflow.Future // that may not be delivered yet

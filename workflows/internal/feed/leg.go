@@ -312,7 +312,7 @@ func (l *feedLeg) conclude() wire.LegResult {
 		Accepted: l.intake.Next(), Discarded: l.intake.State(l.in.Number, workflow.Now(l.ctx)).Discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true
-	l.link.Signal(wire.SignalEnded, wire.KeptResult{Leg: l.in.Number, Result: result}) // if there is no job any more nobody needs it
+	l.link.Signal(wire.SignalEnded, wire.KeptResult{Leg: l.in.Number, Result: result})
 	l.describe()
 	return result
 }

@@ -110,16 +110,15 @@ func (w *feedWork) eachLeg(fn func(*feedHandle)) {
 	}
 }
 
-// sealed notes that the next leg takes items, and has another one stand by.
+// sealed notes that the next leg takes items, and has another one stand by. The notices come in order: without the one that is
+// started now, the next leg is not sealed.
 func (w *feedWork) sealed(n wire.SealedNotice) {
 	w.feed.Accepted = max(w.feed.Accepted, n.Next)
 	w.C.State.Report.Planned = max(w.C.State.Report.Planned, n.Next)
 	w.feed.Wanted++
 	if next := w.handles[n.Leg+1]; next != nil {
 		next.open.StandsBy = false
-		if next.number > w.feed.Open { // otherwise that of a later leg has overtaken the notice
-			w.Opened(next.number)
-		}
+		w.Opened(next.number)
 	}
 	if w.C.Limited() {
 		w.C.SendLimits()
