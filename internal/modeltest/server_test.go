@@ -42,6 +42,7 @@ type server struct {
 	moves   int                   // of executions, so far
 	sides   []*side               // that have not ended
 	steps   int                   // so far
+	forgot  error                 // what says that a signal was lost
 	over    bool                  // the run has ended, or was terminated
 	result  job.Report
 	err     error
@@ -143,7 +144,7 @@ func (v *server) run(in wire.JobInput, beside func(ctx workflow.Context)) (err e
 			v.gone = append(v.gone, e)
 		}
 	}
-	return nil
+	return v.forgot
 }
 
 // begin starts a workflow.
@@ -284,18 +285,24 @@ var (
 	errNotBegun = errors.New("the workflow has not begun")
 )
 
-// signal delivers a signal, after a while. As the real server does, it forgets those of a run that has ended meanwhile.
+// signal delivers a signal, after a while. As the real server does, it forgets those of a run that has ended meanwhile: none may be lost that
+// somebody is there for.
 func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	data := payload(arg)
 	sender := flowOf(ctx)
+	if sender.over(ctx) {
+		return future
+	}
 	v.aside(ctx, func(s *side) {
 		s.pause()
+		f := v.flows[id]
 		if sender.over(ctx) {
-			v.note("the signal %s of %s to %s is lost: the run that has sent it has ended", name, sender.id, id)
+			if f != nil && !f.ended {
+				v.forgot = fmt.Errorf("the signal %s of %s to %s is lost: the run that has sent it has ended", name, sender.id, id)
+			}
 			return
 		}
-		f := v.flows[id]
 		if f == nil || f.ended {
 			settable.SetError(errNotFound)
 			return
