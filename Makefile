@@ -80,10 +80,10 @@ limits:
 		$(GO) test -count=1 -timeout 120m -v -run '^TestLimits_Feed$$' ./workflows || exit 1; \
 	done
 
-# A hundred times the schedules of `make test`, and others: a million of faults over plan, process, commit, finish and redrive, 300,000
-# of pipelines, as many of feeds, and 200,000 of feeds with pipelines; and a million of the workflows themselves, over hand-overs,
-# continue-as-new, stops and terminations: 800,000 of jobs, the others of pipelines and feeds. Those of the workflows take 15 to 35 ms of a
-# processor each: all of it takes some five hours on two cores. Parts of it, such as SCHEDULES=250000, each begin with a new seed.
+# At least a hundred times the schedules of `make test`, and others: a million of faults over plan, process, commit, finish and redrive,
+# 300,000 of pipelines, as many of feeds, and 200,000 of feeds with pipelines; and a million of the workflows themselves, over hand-overs,
+# continue-as-new, stops and terminations: 800,000 of jobs, the others of pipelines and feeds. Those of the workflows take some 10 to 25 ms
+# of a processor each: all of it takes some three hours on two cores. Parts of it, such as SCHEDULES=250000, each begin with a new seed.
 SCHEDULES ?= 1000000
 model:
 	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel' ./internal/modeltest

@@ -114,15 +114,18 @@ var rough = map[string]func(t *testing.T, k kind){
 	"slots":       showsSlots,
 }
 
-// racedAtOnce are the kinds whose calls at once are shown with -short, too, and so under the race detector: they differ in how calls get to
-// the handler.
-var racedAtOnce = []string{"each", "serve", "batch in processes"}
+// raced are the kinds that are shown with -short, too, and so under the race detector, and racedAtOnce those of them with several calls at
+// once: they differ in how calls get to the handler.
+var (
+	raced       = []string{"each", "batch", "exec", "serve", "batch in processes"}
+	racedAtOnce = []string{"each", "serve", "batch in processes"}
+)
 
 // TestConformance holds all kinds of handlers to the same behaviours.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, k := range atOnce(kinds, 1, 16, autoConcurrency) {
-		if kind, _, many := strings.Cut(k.name, ","); testing.Short() && many && !slices.Contains(racedAtOnce, kind) {
+		if kind, _, many := strings.Cut(k.name, ","); testing.Short() && (!slices.Contains(raced, kind) || many && !slices.Contains(racedAtOnce, kind)) {
 			continue
 		}
 		t.Run(k.name, func(t *testing.T) {

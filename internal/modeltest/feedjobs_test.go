@@ -31,10 +31,10 @@ type fedItem struct {
 	told    string // what the client was told of it: ok, failed or discarded; empty: nothing
 }
 
-// TestModel_FeedJobs runs 700 schedules of feeds with their legs (30 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobs runs 700 schedules of feeds with their legs (15 with -short), the same ones each time: see [TestModel].
 func TestModel_FeedJobs(t *testing.T) {
 	t.Parallel()
-	runAll(t, 0.07, 700, 30, 7, func(c *choices) (log []string, err error) {
+	runAll(t, 0.07, 700, 15, 7, func(c *choices) (log []string, err error) {
 		spec := withSizes(c, job.Spec{Feed: &job.Feed{Capacity: 4 + c.pick(30, 70)}, Format: "text"})
 		f := newFeedJob(c, spec)
 		f.poison = f.pick(4, 30) == 1

@@ -28,16 +28,16 @@ type jobSimulation struct {
 	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
 
-// TestModel_Jobs runs 8,000 schedules of jobs with their legs (100 with -short), the same ones each time: see [TestModel].
+// TestModel_Jobs runs 8,000 schedules of jobs with their legs (50 with -short), the same ones each time: see [TestModel].
 func TestModel_Jobs(t *testing.T) {
 	t.Parallel()
-	runAll(t, 0.8, 8_000, 100, 5, simulateJob)
+	runAll(t, 0.8, 8_000, 50, 5, simulateJob)
 }
 
-// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (30 with -short), the same ones each time: see [TestModel].
+// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (15 with -short), the same ones each time: see [TestModel].
 func TestModel_JobStages(t *testing.T) {
 	t.Parallel()
-	runAll(t, 0.1, 1_000, 30, 6, simulateJobStages)
+	runAll(t, 0.1, 1_000, 15, 6, simulateJobStages)
 }
 
 func simulateJob(c *choices) (log []string, err error) {

@@ -24,11 +24,11 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestModel runs 5,000 schedules (150 with -short), the same ones each time. With STINT_MODEL it runs so many
+// TestModel runs 2,500 schedules (75 with -short), the same ones each time. With STINT_MODEL it runs so many
 // others, from the seed STINT_TEST_SEED or from a new seed. The other tests of models then run their share of that.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	runAll(t, 1, 5_000, 150, 1, simulate)
+	runAll(t, 1, 2_500, 75, 1, simulate)
 }
 
 // runAll runs so many schedules, or fewer with -short: see [TestModel]. The shares of those that run the workflows add up to one.

@@ -39,10 +39,10 @@ type staged struct {
 	relisted bool                      // more than one version of the inputs may have been seen
 }
 
-// TestModel_Stages runs 1,500 schedules of random pipelines (50 with -short), the same ones each time: see [TestModel].
+// TestModel_Stages runs 750 schedules of random pipelines (25 with -short), the same ones each time: see [TestModel].
 func TestModel_Stages(t *testing.T) {
 	t.Parallel()
-	runAll(t, 0.3, 1_500, 50, 3, simulateStages)
+	runAll(t, 0.3, 750, 25, 3, simulateStages)
 }
 
 // simulateStages runs one schedule of a pipeline.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/stint-run/stint/internal/jobtest"
 	"github.com/stint-run/stint/internal/store"
 )
 
@@ -84,6 +85,7 @@ func TestJoin(t *testing.T) {
 // TestJoinBegun: pieces may come over time, and the last ones with the Join that ends it.
 func TestJoinBegun(t *testing.T) {
 	t.Parallel()
+	jobtest.Unraced(t)
 	eachPair(t, func(t *testing.T, from, to store.Dir) {
 		pieces, whole := putPieces(t, from, 10, 2<<20, 0, 3, 5<<20+1, 7)
 		for first := range len(pieces) + 1 {
