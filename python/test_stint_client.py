@@ -379,6 +379,8 @@ class WireTest(unittest.TestCase):
             yield from itertools.repeat("x" * 500_000)
 
         def script(wire):
+            taken = wire.items()
+            next(taken)  # and no other
             wire.begin()
             wire.line(index=0, item=0, result=1)
             ended.wait(LIMIT)

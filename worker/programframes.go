@@ -361,7 +361,7 @@ func (p *program) stopReading(err error) {
 	if errors.Is(err, io.EOF) {
 		select {
 		case <-p.exited:
-		case <-time.After(closedLimit):
+		case <-time.After(byeLimit):
 			p.broken(errors.New("it closed its standard output"))
 		}
 		return
