@@ -346,7 +346,7 @@ func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct
 		c.Kill()
 		return
 	}
-	if last, refused := c.EndSoftly(gone, h.options.killAfter(cause)); refused == nil {
+	if last, refused := c.EndSoftly(gone, h.options.killAfter(calls.Drained(cause))); refused == nil {
 		call.Forced(c.Cmd.Process.Pid, last, cause)
 	}
 }

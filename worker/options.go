@@ -225,10 +225,10 @@ func (o Options) sampled(h calls.Handler, by calls.Observer) (calls.Handler, cal
 	return o.sampler.Open(h, by)
 }
 
-// killAfter returns how long a process that is ended for this cause may take after TERM. When a worker's drain cuts
-// calls off, a tenth of it is left; half of that is for writing the part and answering.
-func (o Options) killAfter(cause error) time.Duration {
-	if calls.Drained(cause) {
+// killAfter returns how long a process that is ended may take after TERM. When a worker's drain cuts calls off, a tenth
+// of it is left; half of that is for writing the part and answering.
+func (o Options) killAfter(drained bool) time.Duration {
+	if drained {
 		return min(o.KillAfter, o.Drain/20)
 	}
 	return o.KillAfter

@@ -20,6 +20,16 @@ func TestOptions_Defaults(t *testing.T) {
 	require.Equal(t, time.Second, o.Drain)
 }
 
+// S15: what ignores TERM at the end of a drain is killed while there is still time to answer.
+func TestOptions_KillAfter(t *testing.T) {
+	t.Parallel()
+	o := Options{KillAfter: 3 * time.Second, Drain: 20 * time.Second}
+	require.Equal(t, 3*time.Second, o.killAfter(false))
+	require.Equal(t, time.Second, o.killAfter(true))
+	o.Drain = 5 * time.Minute
+	require.Equal(t, 3*time.Second, o.killAfter(true))
+}
+
 func TestOptions_Validate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -262,7 +262,7 @@ func (h *host) cut(c *calls.Call, p *program, id int64, cause error) {
 		p.end(ending{fault: fault, guilty: id}, true)
 		return
 	}
-	if last, ok := p.endSoftly(ending{fault: fault, guilty: id, free: true}, h.options.killAfter(cause)); ok {
+	if last, ok := p.endSoftly(ending{fault: fault, guilty: id, free: true}, h.options.killAfter(calls.Drained(cause))); ok {
 		c.Forced(p.pid(), last, cause)
 	}
 }

@@ -105,8 +105,8 @@ func TestStop_EndsInOrder(t *testing.T) {
 	}
 }
 
-// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere. What is left of the drain when it
-// is killed, a tenth, is enough for the batch's answer on a slow machine, too.
+// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere, and nothing has expired by then. If
+// the batch's answer takes longer than what is left of the drain, the batch is tried again.
 func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	for kind, h := range map[string]worker.Handler{
@@ -125,7 +125,7 @@ func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 			require.Equal(t, job.Completed, report.State)
 			require.EqualValues(t, 1, report.OK)
 			require.Zero(t, report.Expiries)
-			require.Zero(t, report.Retries)
+			require.LessOrEqual(t, report.Retries, int64(1))
 			require.Contains(t, c.read("order"), "TERM\n")
 		})
 	}
