@@ -16,15 +16,16 @@ build:
 test:
 	$(GO) test -timeout 2h ./...
 
-# The race detector needs cgo; -short leaves the runs of a million items to `make test`. It is for the packages that start
-# goroutines, or lock something, themselves or in their tests. What links the server, and runs whole processes, is left out:
-# its goroutines are those of the other packages, and it takes an hour; so is package workflows, whose code has none. Servers of
-# tests are processes of their own (internal/testserver). Tests that take long with the detector, and whose like runs with it
-# anyway, are left to `make test` (jobtest.Unraced). The package that takes longest comes first.
+# The race detector needs cgo; -short leaves the runs of a million items to `make test`. It is for the packages that
+# start goroutines, or lock something, themselves or in their tests. What links the server, and runs whole processes, is
+# left out: its goroutines are those of the other packages, and it takes an hour; so is package workflows, whose code
+# has none. Servers of tests are processes of their own (internal/test/testserver). Tests that take long with the
+# detector, and whose like runs with it anyway, are left to `make test` (jobtest.Unraced). The package that takes
+# longest comes first.
 RACED = $(shell grep -lE '^\s*go [a-z]|\.Go\b|"sync(/atomic)?"' $$(git ls-files '*.go') | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | \
-	grep -vE '^\.(/starter|/local|/workflows|/internal/(devserver|mutants|testserver.*|randomjobs)|/examples/.*|/bench.*)?$$')
+	grep -vE '^\.(/starter|/local|/workflows|/internal/(temporal/devserver|test/(mutants|testserver.*|randomjobs))|/examples/.*|/bench.*)?$$')
 race:
-	$(GO) build -o $(BUILT)/testserver ./internal/testserver/serve
+	$(GO) build -o $(BUILT)/testserver ./internal/test/testserver/serve
 	STINT_TEST_SERVER=$(BUILT)/testserver GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m ./worker $(filter-out ./worker,$(RACED))
 
 # Whole systems whose parts fail at random, with real processes: SEEDS rounds, each with another
@@ -45,7 +46,7 @@ format:
 
 vet:
 	$(GO) vet ./...
-	GOOS=darwin $(GO) vet ./timers ./internal/child ./internal/guard ./internal/procs ./internal/disk ./internal/store/local ./internal/store/object
+	GOOS=darwin $(GO) vet ./timers ./internal/run/child ./internal/run/guard ./internal/base/procs ./internal/base/disk ./internal/data/store/local ./internal/data/store/object
 
 staticcheck:
 	$(GO) tool staticcheck ./...
@@ -61,7 +62,7 @@ replay:
 # Breaks the code at places that decide whether items are lost or counted twice, and runs the quick tests that must notice: some ten
 # minutes on two processors.
 mutants:
-	$(GO) run ./internal/mutants
+	$(GO) run ./internal/test/mutants
 
 # No run of a workflow comes near a limit of Temporal, however many batches a job has: some ten
 # minutes for a million. `make test` does the same with 20,000. Nor does one of a feed, after
@@ -86,24 +87,24 @@ limits:
 # of a processor each: all of it takes some three hours on two cores. Parts of it, such as SCHEDULES=250000, each begin with a new seed.
 SCHEDULES ?= 1000000
 model:
-	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel' ./internal/modeltest
+	STINT_MODEL=$(SCHEDULES) $(GO) test -count=1 -v -timeout 24h -run '^TestModel' ./internal/test/modeltest
 
 # Random jobs of `stint run`, for so long, from a seed that is printed; the simplest job that fails is printed as a command. As root, disks
 # are filled up, too. RANDOM_FLAGS='-seed 4711 -jobs 1' repeats one.
 FOR ?= 1h
 random:
-	$(GO) run ./internal/randomjobs -for $(FOR) $(RANDOM_FLAGS)
+	$(GO) run ./internal/test/randomjobs -for $(FOR) $(RANDOM_FLAGS)
 
 fuzz:
-	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/records
-	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/records
-	$(GO) test -run XXX -fuzz 'FuzzValid$$' -fuzztime $(FUZZ_TIME) ./internal/records
-	$(GO) test -run XXX -fuzz 'FuzzValue$$' -fuzztime $(FUZZ_TIME) ./internal/jsonscan
-	$(GO) test -run XXX -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ_TIME) ./internal/codec
-	$(GO) test -run XXX -fuzz 'FuzzEncode$$' -fuzztime $(FUZZ_TIME) ./internal/codec
-	$(GO) test -run XXX -fuzz 'FuzzResults$$' -fuzztime $(FUZZ_TIME) ./internal/frames
-	$(GO) test -run XXX -fuzz 'FuzzCall$$' -fuzztime $(FUZZ_TIME) ./internal/frames
-	$(GO) test -run XXX -fuzz 'FuzzReader$$' -fuzztime $(FUZZ_TIME) ./internal/frames
+	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/data/records
+	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/data/records
+	$(GO) test -run XXX -fuzz 'FuzzValid$$' -fuzztime $(FUZZ_TIME) ./internal/data/records
+	$(GO) test -run XXX -fuzz 'FuzzValue$$' -fuzztime $(FUZZ_TIME) ./internal/base/jsonscan
+	$(GO) test -run XXX -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ_TIME) ./internal/base/codec
+	$(GO) test -run XXX -fuzz 'FuzzEncode$$' -fuzztime $(FUZZ_TIME) ./internal/base/codec
+	$(GO) test -run XXX -fuzz 'FuzzResults$$' -fuzztime $(FUZZ_TIME) ./internal/run/frames
+	$(GO) test -run XXX -fuzz 'FuzzCall$$' -fuzztime $(FUZZ_TIME) ./internal/run/frames
+	$(GO) test -run XXX -fuzz 'FuzzReader$$' -fuzztime $(FUZZ_TIME) ./internal/run/frames
 
 bench:
 	$(GO) run ./bench

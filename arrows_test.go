@@ -14,14 +14,27 @@ const module = "github.com/stint-run/stint"
 
 // layers are the packages from the bottom up: a package imports only packages above it in this list.
 var layers = []string{
-	"internal/text", "internal/procs", "internal/trap", "internal/stall", "internal/disk", "internal/backoff", "internal/location", "internal/jsonscan", "internal/codec", "internal/collector", "internal/mutants", "internal/randomjobs", "internal/embedded", "internal/pytest", "internal/loopback",
-	"python", "internal/limits", "internal/formats", "internal/calltimes", "job", "internal/wire", "internal/pipeline", "internal/search", "internal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers", "internal/watchdog", "internal/jobtest", "internal/orphans", "internal/entry",
-	"internal/frames", "internal/records", "internal/store/object", "internal/store/local", "internal/store/bucket", "internal/store", "internal/meters", "internal/guard", "internal/permits", "internal/company", "internal/tuning", "internal/endpoint", "internal/child", "internal/devserver", "internal/testserver", "internal/testserver/serve", "internal/gateway",
-	"internal/calls", "internal/calls/callstest", "internal/ledger", "internal/stages", "internal/stages/stagestest", "internal/inputs", "internal/outputs", "internal/redrive", "internal/feeds", "internal/loops", "internal/predict", "feedstore",
-	"activities", "internal/modeltest", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow", "workflows/internal/dispatch",
-	"workflows/internal/coordinate", "workflows/internal/pages", "workflows/internal/files", "workflows/internal/redrive", "workflows/internal/feed", "workflows/internal/loop",
-	"workflows", "worker", "local", "starter",
-	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
+	"internal/base/text", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/disk",
+	"internal/base/backoff", "internal/base/location", "internal/base/jsonscan", "internal/base/codec",
+	"internal/base/collector", "internal/test/mutants", "internal/test/randomjobs", "internal/temporal/embedded",
+	"internal/test/pytest", "internal/base/loopback", "python", "internal/base/limits", "internal/base/formats",
+	"internal/base/calltimes", "job", "internal/wire", "internal/data/pipeline", "internal/temporal/search",
+	"internal/temporal/lookup", "internal/feedclient", "internal/feedclient/feedsim", "jobs", "timers",
+	"internal/run/watchdog", "internal/test/jobtest", "internal/temporal/orphans", "internal/temporal/entry",
+	"internal/run/frames", "internal/data/records", "internal/data/store/object", "internal/data/store/local",
+	"internal/data/store/bucket", "internal/data/store", "internal/run/meters", "internal/run/guard",
+	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/web/endpoint",
+	"internal/run/child", "internal/temporal/devserver", "internal/test/testserver",
+	"internal/test/testserver/serve", "internal/web/gateway", "internal/run/calls", "internal/run/calls/callstest",
+	"internal/data/ledger", "internal/data/stages", "internal/data/stages/stagestest", "internal/data/inputs",
+	"internal/data/outputs", "internal/data/redrive", "internal/data/feeds", "internal/data/loops",
+	"internal/predict", "feedstore", "activities", "internal/test/modeltest", "workflows/internal/execute",
+	"workflows/internal/details", "workflows/internal/suspicion", "workflows/internal/throttle",
+	"workflows/internal/pool", "workflows/internal/intake", "workflows/internal/stagewindow",
+	"workflows/internal/dispatch", "workflows/internal/coordinate", "workflows/internal/pages",
+	"workflows/internal/files", "workflows/internal/redrive", "workflows/internal/feed", "workflows/internal/loop",
+	"workflows", "worker", "local", "starter", "examples/birdstrikes", "examples/earthquakes", "examples/probe",
+	"bench/child", "bench", "",
 }
 
 // packagesOf lists the module's packages with what follows each, as go list prints it.
@@ -55,12 +68,45 @@ func TestArrows_PointOneWay(t *testing.T) {
 	}
 }
 
+// rooms are the folders of internal that hold packages, from the bottom up, and where the packages of the other folders
+// stand among them.
+var rooms = []string{
+	"internal/base", "python", "job", "internal/wire", "timers", "internal/temporal", "internal/feedclient", "jobs",
+	"internal/data", "internal/run", "internal/predict", "internal/web", "feedstore", "activities", "workflows",
+	"worker", "local", "starter", "internal/test", "examples", "bench", "",
+}
+
+// roomOf returns the folder that a package lies in.
+func roomOf(name string) string {
+	first, rest, _ := strings.Cut(name, "/")
+	if first != "internal" {
+		return first
+	}
+	second, _, _ := strings.Cut(rest, "/")
+	return first + "/" + second
+}
+
+// A drawing of the folders alone shows the way of an item: imports between them point one way, too.
+func TestArrows_BetweenFolders(t *testing.T) {
+	t.Parallel()
+	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
+		at := slices.Index(rooms, roomOf(name))
+		require.GreaterOrEqual(t, at, 0, "%q has no place among the folders", roomOf(name))
+		for _, imported := range imports {
+			imported, ours := strings.CutPrefix(imported, module+"/")
+			if ours && roomOf(imported) != roomOf(name) && slices.Index(rooms, roomOf(imported)) >= at {
+				t.Errorf("package %q imports %q, against the arrow between the folders", name, imported)
+			}
+		}
+	}
+}
+
 // job and timers are for users: they stand on very little.
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/text", "internal/location", "internal/limits", "internal/formats", "internal/calltimes"},
-		"jobs":   {"job", "internal/limits", "internal/backoff", "internal/jsonscan", "internal/location", "internal/text", "internal/trap", "internal/wire", "internal/search", "internal/lookup", "internal/feedclient"},
+		"job":    {"internal/base/text", "internal/base/location", "internal/base/limits", "internal/base/formats", "internal/base/calltimes"},
+		"jobs":   {"job", "internal/base/limits", "internal/base/backoff", "internal/base/jsonscan", "internal/base/location", "internal/base/text", "internal/base/trap", "internal/wire", "internal/temporal/search", "internal/temporal/lookup", "internal/feedclient"},
 		"timers": {},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)
@@ -77,8 +123,8 @@ func TestArrows_OfThePublicPackages(t *testing.T) {
 func TestArrows_ToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
-		if slices.Contains(imports, module+"/internal/devserver") {
-			require.Contains(t, []string{"starter", "local", "bench", "internal/testserver", "internal/testserver/serve"}, name)
+		if slices.Contains(imports, module+"/internal/temporal/devserver") {
+			require.Contains(t, []string{"starter", "local", "bench", "internal/test/testserver", "internal/test/testserver/serve"}, name)
 		}
 	}
 }
@@ -118,9 +164,9 @@ func TestArrows_OfWhatIsLinked(t *testing.T) {
 		return all
 	}
 	for name, forbidden := range map[string][]string{
-		"internal/records": {temporal}, "internal/ledger": {temporal}, "internal/calls": {temporal}, "internal/frames": {temporal},
-		"internal/stages": {temporal}, "internal/wire": {temporal}, "job": {temporal}, "timers": {temporal}, "internal/watchdog": {temporal},
-		"workflows": ours("internal/store", "internal/inputs", "internal/outputs", "internal/ledger", "activities", "jobs"),
+		"internal/data/records": {temporal}, "internal/data/ledger": {temporal}, "internal/run/calls": {temporal}, "internal/run/frames": {temporal},
+		"internal/data/stages": {temporal}, "internal/wire": {temporal}, "job": {temporal}, "timers": {temporal}, "internal/run/watchdog": {temporal},
+		"workflows": ours("internal/data/store", "internal/data/inputs", "internal/data/outputs", "internal/data/ledger", "activities", "jobs"),
 		"worker":    {server}, "jobs": {server},
 	} {
 		for _, found := range linked(t, name) {

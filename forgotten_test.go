@@ -125,7 +125,7 @@ func declared(t *testing.T, name string) (names []string) {
 // Something fails with each kind of failure.
 func TestForgotten_KindsOfFailure(t *testing.T) {
 	t.Parallel()
-	used := usesIn(product(t, without("job", "examples", "bench", "internal/limits")))
+	used := usesIn(product(t, without("job", "examples", "bench", "internal/base/limits")))
 	for _, kind := range declared(t, "Kind") {
 		require.True(t, used.selected["job."+kind], "nothing fails with job.%s", kind)
 	}
@@ -162,7 +162,7 @@ func TestForgotten_KeysOfStages(t *testing.T) {
 func TestForgotten_Metrics(t *testing.T) {
 	t.Parallel()
 	counted := usesIn(product(t, only("worker")))
-	for path, file := range product(t, only("internal/meters")) {
+	for path, file := range product(t, only("internal/run/meters")) {
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() {
 				require.True(t, counted.selected[f.Name.Name], "the worker does not call %s of %s", f.Name.Name, path)

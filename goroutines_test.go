@@ -15,12 +15,12 @@ import (
 
 // untrapped are the functions whose goroutines need no trap, and why.
 var untrapped = map[string]string{
-	"internal/trap/trap.go":         "it is the trap",
-	"internal/calls/abandon.go":     "it recovers itself: a panic of the user's code is the item's error",
-	"worker/events.go":              "it recovers itself: a panic of a user's sink is logged and counted",
-	"internal/watchdog/event.go":    "it recovers itself: a listener that panics loses an event",
-	"internal/watchdog/watchdog.go": "it only waits",
-	"internal/watchdog/reap.go":     "it recovers itself: a reaper that panics is an event",
+	"internal/base/trap/trap.go":        "it is the trap",
+	"internal/run/calls/abandon.go":     "it recovers itself: a panic of the user's code is the item's error",
+	"worker/events.go":                  "it recovers itself: a panic of a user's sink is logged and counted",
+	"internal/run/watchdog/event.go":    "it recovers itself: a listener that panics loses an event",
+	"internal/run/watchdog/watchdog.go": "it only waits",
+	"internal/run/watchdog/reap.go":     "it recovers itself: a reaper that panics is an event",
 }
 
 // A panic in a goroutine of stint's own must end as an error that says so: goroutines are started by package trap, or

@@ -25,7 +25,7 @@ var mayAsk = map[string]string{
 	"workflows/job.go":               "chooses the workflow's part",
 	"workflows/internal/feed/leg.go": "refuses a leg of a job that is no feed",
 	"workflows/internal/coordinate/coordinator.go": "refuses a slot of a job that is no loop",
-	"internal/inputs/plan.go":                      "a redrive of a feed has no inputs",
+	"internal/data/inputs/plan.go":                 "a redrive of a feed has no inputs",
 	"local/spec.go":                                "makes the names of inputs absolute",
 	"starter/flags.go":                             "makes the spec",
 }

@@ -66,11 +66,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -7,10 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stall"
-	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/stall"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/temporal"
 )

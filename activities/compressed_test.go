@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/calls/callstest"
 	"github.com/stretchr/testify/require"
 )
 

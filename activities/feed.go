@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/data/feeds"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/api/serviceerror"
 )

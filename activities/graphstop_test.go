@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/stages/stagestest"
+	"github.com/stint-run/stint/internal/data/stages/stagestest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/activity"
 )

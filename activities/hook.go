@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/ledger"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"

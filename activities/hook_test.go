@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/calls/callstest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"

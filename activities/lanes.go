@@ -4,8 +4,8 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/run/calls"
 )
 
 // run has all items called, until the batch's end or until it should end. Calls are made at once in as many lanes as

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calltimes"
-	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/stall"
+	"github.com/stint-run/stint/internal/base/calltimes"
+	"github.com/stint-run/stint/internal/base/stall"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 )
 

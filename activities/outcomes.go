@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"cmp"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 )
 

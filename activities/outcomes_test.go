@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/calls/callstest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/procs"
+	"github.com/stint-run/stint/internal/base/procs"
+	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/wire"
 	"go.temporal.io/sdk/activity"
 )

@@ -3,8 +3,8 @@ package activities
 import (
 	"context"
 
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/redrive"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/redrive"
 	"github.com/stint-run/stint/internal/wire"
 )
 

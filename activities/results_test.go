@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

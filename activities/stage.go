@@ -1,9 +1,9 @@
 package activities
 
 import (
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/stages"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/stages"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/calls/callstest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

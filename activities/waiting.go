@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
 )
 
 // An item that is called again later leaves a hole in the answer of its assignment. That is then split: what is

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/collector"
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/base/collector"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	sdkclient "go.temporal.io/sdk/client"

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-run/stint/internal/gateway"
+	"github.com/stint-run/stint/internal/web/gateway"
 	"github.com/stint-run/stint/jobs"
 	"golang.org/x/sync/errgroup"
 )

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	gojson "github.com/goccy/go-json"
-	"github.com/stint-run/stint/internal/collector"
-	"github.com/stint-run/stint/internal/devserver"
-	private "github.com/stint-run/stint/internal/embedded"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/collector"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	private "github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -132,7 +132,7 @@ type encoder interface {
 	Encode(v any) error
 }
 
-// encodingJSON is what one would take; goJSON is what stint's own handlers have (see package internal/codec).
+// encodingJSON is what one would take; goJSON is what stint's own handlers have (see package internal/base/codec).
 var (
 	encodingJSON = codec{json.Unmarshal, func(w io.Writer) encoder { return json.NewEncoder(w) }}
 	goJSON       = codec{gojson.Unmarshal, func(w io.Writer) encoder { return gojson.NewEncoder(w) }}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/run/frames"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"

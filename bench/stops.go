@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/job"
 )
 

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/timers"
 	"github.com/stint-run/stint/worker"

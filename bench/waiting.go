@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )

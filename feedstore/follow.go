@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

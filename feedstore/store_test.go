@@ -13,9 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stint-run/stint/internal/feeds"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/feeds"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stint-run/stint/internal/formats"
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/base/formats"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/location"
 )
 
 // FieldError reports that a field of a [Spec], or of options, has a value that cannot be used. Validate

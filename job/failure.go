@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 )
 
 // Kinds of a Failure. What else there is to know of each is in limits.FailureKinds.

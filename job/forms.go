@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 )
 
 // Rate is a limit in thousandths of an item a second (workflows compute with integers). 0: no limit. People write it as

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/location"
 )
 
 // Placeholders in the locations of a scheduled job: each run replaces them with the time of its tick,

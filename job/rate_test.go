@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calltimes"
+	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stretchr/testify/require"
 )
 

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/calltimes"
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/calltimes"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // CallTimes says how long calls of the handler took: the longest one, and how many there were in each class of times,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 )
 
 // Overlap says what a schedule does at a tick while its last run is still running.

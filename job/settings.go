@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 )
 
 // Settings are the fields of a [Spec] that can be changed while the job runs. In an argument of

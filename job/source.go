@@ -8,10 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stint-run/stint/internal/formats"
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/location"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/formats"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // What says where a job's items come from: see [Spec.Source].

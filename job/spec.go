@@ -12,10 +12,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stint-run/stint/internal/formats"
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/location"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/formats"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // NoLimit is the longest time, as good as no limit, for the fields of a [Spec] that say so; "none" in JSON. (Their zero

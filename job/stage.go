@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // Stage is one step of a pipeline: it gets the results of the stage before. An item that fails or is dropped in a stage

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/search"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/enums/v1"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/testserver"
+	"github.com/stint-run/stint/internal/test/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"

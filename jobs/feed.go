@@ -11,9 +11,9 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 
+	"github.com/stint-run/stint/internal/base/jsonscan"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/internal/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -44,7 +44,7 @@ func TestFeedCodes_AreDocumented(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	docs, document, python := read("../docs/feeds.md"), read("../internal/gateway/openapi.json"), read("../python/stint_client.py")
+	docs, document, python := read("../docs/feeds.md"), read("../internal/web/gateway/openapi.json"), read("../python/stint_client.py")
 	for code := range feedCodes {
 		kind, status := code.Problem()
 		if kind == string(code) {

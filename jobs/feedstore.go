@@ -9,7 +9,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/base/backoff"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/feedclient"
-	"github.com/stint-run/stint/internal/trap"
 )
 
 // StreamOptions may be left zero.

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/stint-run/stint/internal/location"
+	"github.com/stint-run/stint/internal/base/location"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

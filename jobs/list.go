@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/search"
+	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/lookup"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/serviceerror"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"

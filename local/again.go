@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"

@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )

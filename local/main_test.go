@@ -3,7 +3,7 @@ package local_test
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/worker"
 	"go.uber.org/goleak"
 )

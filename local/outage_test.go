@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stretchr/testify/require"
 )
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/embedded"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 )

@@ -15,9 +15,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/outputs"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"

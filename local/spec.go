@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"

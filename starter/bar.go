@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 )
 

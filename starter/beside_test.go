@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )

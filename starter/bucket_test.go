@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stretchr/testify/require"
 )
 

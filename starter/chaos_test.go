@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/procs"
+	"github.com/stint-run/stint/internal/base/procs"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/loopback"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/loopback"
+	"github.com/stint-run/stint/internal/base/trap"
 	"go.temporal.io/sdk/converter"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/formats"
+	"github.com/stint-run/stint/internal/base/formats"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/serviceerror"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/feedstore"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/feedstore"
-	"github.com/stint-run/stint/internal/endpoint"
-	"github.com/stint-run/stint/internal/gateway"
+	"github.com/stint-run/stint/internal/web/endpoint"
+	"github.com/stint-run/stint/internal/web/gateway"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )

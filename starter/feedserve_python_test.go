@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/job"
 	"go.yaml.in/yaml/v3"
 )

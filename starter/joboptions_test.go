@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

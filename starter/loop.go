@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

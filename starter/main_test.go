@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/worker"
 	"go.uber.org/goleak"
 )

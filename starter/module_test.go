@@ -174,7 +174,7 @@ func TestModule_WorkerLinksNoServer(t *testing.T) {
 	for _, dep := range deps {
 		require.False(t, strings.HasPrefix(dep, "go.temporal.io/server"), dep)
 		require.NotContains(t, []string{
-			"github.com/stint-run/stint/internal/devserver", "github.com/stint-run/stint/local", "github.com/stint-run/stint/starter",
+			"github.com/stint-run/stint/internal/temporal/devserver", "github.com/stint-run/stint/local", "github.com/stint-run/stint/starter",
 		}, dep)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/embedded"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/predict"
-	"github.com/stint-run/stint/internal/store"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"

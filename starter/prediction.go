@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/predict"
-	"github.com/stint-run/stint/internal/text"
 )
 
 // linesOf returns what writes a line.

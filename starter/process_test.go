@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/guard"
+	"github.com/stint-run/stint/internal/run/guard"
 	"github.com/stretchr/testify/require"
 )
 

@@ -18,7 +18,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/collector"
+	"github.com/stint-run/stint/internal/base/collector"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"golang.org/x/term"

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 )
 

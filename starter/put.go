@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/jsonscan"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/jobs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )

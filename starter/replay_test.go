@@ -3,7 +3,7 @@ package starter_test
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows"
 	"github.com/stretchr/testify/require"

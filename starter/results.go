@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/feedstore"
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

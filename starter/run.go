@@ -20,9 +20,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/location"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/search"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"

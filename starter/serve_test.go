@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/search"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/jobs"
 )
 

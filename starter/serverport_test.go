@@ -3,7 +3,7 @@ package starter
 import (
 	"testing"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stretchr/testify/require"
 )
 

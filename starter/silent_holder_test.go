@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/local"
 	"github.com/stretchr/testify/require"

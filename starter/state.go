@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/text"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

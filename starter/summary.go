@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/job"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calltimes"
+	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

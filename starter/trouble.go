@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"golang.org/x/sync/errgroup"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 )
 

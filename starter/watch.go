@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )

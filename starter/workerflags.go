@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/worker"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/timers"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/tuning"
 	"github.com/stretchr/testify/require"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/stint-run/stint/internal/child"
-	"github.com/stint-run/stint/internal/guard"
+	"github.com/stint-run/stint/internal/run/child"
+	"github.com/stint-run/stint/internal/run/guard"
 )
 
 // ChildMain runs those child processes of a worker that are this program again. Call it first thing

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/guard"
-	"github.com/stint-run/stint/internal/testserver"
+	"github.com/stint-run/stint/internal/run/guard"
+	"github.com/stint-run/stint/internal/test/testserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"

@@ -9,8 +9,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/base/codec"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stretchr/testify/require"
 )
 

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/company"
-	"github.com/stint-run/stint/internal/tuning"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/company"
+	"github.com/stint-run/stint/internal/run/tuning"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 )
 

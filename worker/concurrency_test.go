@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stretchr/testify/require"
 	sdkworker "go.temporal.io/sdk/worker"
 )

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

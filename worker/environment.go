@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/run/child"
 	"github.com/stint-run/stint/python"
 )
 

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/watchdog"
 )
 
 // Sink receives a worker's counts (see Options.Sinks). The worker makes one call of a sink at a time.

@@ -10,8 +10,8 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/base/codec"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/base/backoff"
 	"go.temporal.io/api/serviceerror"
 )
 

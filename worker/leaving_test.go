@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-run/stint/internal/entry"
+	"github.com/stint-run/stint/internal/temporal/entry"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
 )

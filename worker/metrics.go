@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/endpoint"
-	"github.com/stint-run/stint/internal/meters"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/meters"
+	"github.com/stint-run/stint/internal/run/watchdog"
+	"github.com/stint-run/stint/internal/web/endpoint"
 	"go.opentelemetry.io/otel/metric"
 )
 

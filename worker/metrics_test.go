@@ -15,9 +15,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/endpoint"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/watchdog"
+	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"

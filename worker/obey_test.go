@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/run/frames"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"

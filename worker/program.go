@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/child"
-	"github.com/stint-run/stint/internal/company"
-	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/child"
+	"github.com/stint-run/stint/internal/run/company"
+	"github.com/stint-run/stint/internal/run/frames"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

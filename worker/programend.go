@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/child"
-	"github.com/stint-run/stint/internal/frames"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/child"
+	"github.com/stint-run/stint/internal/run/frames"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/run/child"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
 )
 
 // replaced counts another incarnation. A free one does not count as a restart: stint itself ended the process, or a

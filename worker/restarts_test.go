@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/timers"
 	"github.com/stretchr/testify/require"
 )

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/company"
-	"github.com/stint-run/stint/internal/permits"
-	"github.com/stint-run/stint/internal/procs"
-	"github.com/stint-run/stint/internal/trap"
-	"github.com/stint-run/stint/internal/tuning"
+	"github.com/stint-run/stint/internal/base/procs"
+	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/company"
+	"github.com/stint-run/stint/internal/run/permits"
+	"github.com/stint-run/stint/internal/run/tuning"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -26,7 +26,7 @@ import (
 // least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
 // if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
 // with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
-// (internal/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
+// (internal/run/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
 // 022). It observes the calls and sets the number of places.
 //
 // An item that workers may have died of is tried while no other batch is in any slot: whoever ends the worker then is

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/child"
+	"github.com/stint-run/stint/internal/run/child"
 	"github.com/stretchr/testify/require"
 )
 

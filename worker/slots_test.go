@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/watchdog"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stretchr/testify/require"
 )
 

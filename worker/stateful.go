@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/codec"
+	"github.com/stint-run/stint/internal/base/codec"
+	"github.com/stint-run/stint/internal/run/calls"
 )
 
 // SlotInfo describes to a handler the slot that it serves.

@@ -117,11 +117,11 @@ func typeName(t reflect.Type) string {
 // forPeople are folders and types whose JSON only commands print, or HTTP serves. wired are those that a method of another type
 // encodes.
 var (
-	forPeople = []string{"starter.", "internal/gateway.", "internal/predict.", "internal/devserver.", "worker.", "internal/watchdog."}
+	forPeople = []string{"starter.", "internal/web/gateway.", "internal/predict.", "internal/temporal/devserver.", "worker.", "internal/run/watchdog."}
 	wired     = []string{
-		"internal/wire.wireInline", "internal/outputs.splitList", "internal/outputs.ListedPart",
-		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "job.jsonFeed", "job.jsonLoop", "jobs.Listed", "jobs.Scheduled", "internal/loops.Tick",
-		"internal/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch", "jobs.HeldTimer",
+		"internal/wire.wireInline", "internal/data/outputs.splitList", "internal/data/outputs.ListedPart",
+		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "job.jsonFeed", "job.jsonLoop", "jobs.Listed", "jobs.Scheduled", "internal/data/loops.Tick",
+		"internal/run/calls.Occupant", "jobs.PoolWorker", "job.Redrive", "jobs.RunningBatch", "jobs.HeldTimer",
 	}
 )
 

@@ -6,7 +6,7 @@
 // # What lies where
 //
 //	internal/coordinate   what every job does: legs, window, stop, hooks, settings, tolerance; what a kind of job is: Work
-//	internal/files, internal/redrive, internal/feed, internal/loop
+//	internal/files, internal/data/redrive, internal/feed, internal/loop
 //	                      the kinds of jobs: each implements Work, and some have legs of their own
 //	internal/pages        what kinds share whose sources are read in order: pages of batches, and legs that run one each
 //	internal/dispatch     what keeps a leg's batches in flight

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/feedstore"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/orphans"
-	"github.com/stint-run/stint/internal/testserver"
+	"github.com/stint-run/stint/internal/temporal/orphans"
+	"github.com/stint-run/stint/internal/test/testserver"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"

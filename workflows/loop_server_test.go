@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"

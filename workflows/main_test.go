@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"go.uber.org/goleak"
 )
 

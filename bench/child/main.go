@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/internal/frames"
+	"github.com/stint-run/stint/internal/run/frames"
 	"github.com/stint-run/stint/internal/wire"
 )
 

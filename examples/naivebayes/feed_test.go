@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
-	"github.com/stint-run/stint/internal/pytest"
+	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"

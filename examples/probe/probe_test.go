@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/devserver"
+	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"

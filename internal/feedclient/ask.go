@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
-	"github.com/stint-run/stint/internal/trap"
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/wire"
 )
 

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/jobtest"
-	"github.com/stint-run/stint/internal/records"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/job"
 )
 

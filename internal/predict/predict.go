@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/outputs"
-	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/pipeline"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

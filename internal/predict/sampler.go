@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 )
 

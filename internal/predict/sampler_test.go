@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/calls"
-	"github.com/stint-run/stint/internal/calls/callstest"
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/calls/callstest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )

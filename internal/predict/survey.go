@@ -5,10 +5,10 @@ import (
 	"io"
 	"math"
 
-	"github.com/stint-run/stint/internal/inputs"
-	"github.com/stint-run/stint/internal/ledger"
-	"github.com/stint-run/stint/internal/pipeline"
-	"github.com/stint-run/stint/internal/store"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/pipeline"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

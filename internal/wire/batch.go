@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // Batch is a range of consecutive items of one source, by reference. It carries a check over its own fields, from

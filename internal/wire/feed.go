@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stint-run/stint/internal/jsonscan"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/jsonscan"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // A feed is a job whose items are put by clients. Its legs take them: a client sends [UpdateExchange] to the open leg,

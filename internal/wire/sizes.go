@@ -3,7 +3,7 @@ package wire
 import (
 	"encoding/json"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // Temporal takes payloads of up to 2 MB, and what one workflow task answers, starts and accepts must be well below 4 MB

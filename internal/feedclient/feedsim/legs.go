@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stint-run/stint/internal/backoff"
+	"github.com/stint-run/stint/internal/base/backoff"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"

@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/details"

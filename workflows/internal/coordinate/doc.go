@@ -48,7 +48,7 @@
 // signal halt. The server's list shows the state stopping 0.1 s later, because a write to it would delay the signal. A
 // leg (dispatch/signals.go) takes back the batches that wait in queues and cancels the running ones. Their calls are
 // told at once. A cancellation has no arguments, so deadline and reason are in the leg's memo, where the worker reads
-// them once for all batches of the leg (internal/lookup); a handler that asks for them waits for that. Each batch ends
+// them once for all batches of the leg (internal/temporal/lookup); a handler that asks for them waits for that. Each batch ends
 // with its outcomes so far and a rest, which is kept for a resume. The leg has its own timer for the grace and the 20
 // s in which workers end calls that do not end by themselves (dispatch/stop.go); batches that still run then are
 // looked up by a local activity (Locate: it needs no worker of the pool) and named. An error in a leg causes the same
@@ -72,7 +72,7 @@
 //     none counts twice.
 //   - Rate. Each batch is given its own rate; those of all in flight add up to the job's, and no more are in flight
 //     than that needs (dispatch/window.go). If handlers ask to slow down so often that the rate must be the reason
-//     (internal/calls/slowdown.go), the batch ends with a rest: the leg pauses at once, the job (signal slow,
+//     (internal/run/calls/slowdown.go), the batch ends with a rest: the leg pauses at once, the job (signal slow,
 //     window.go) halves the rate for all legs (limits), and it recovers automatically.
 //   - Settings come by an update; invalid ones are refused without a trace (stop.go). They are part of the spec
 //     from then on. A smaller window takes places from the latest legs, which dispatch nothing until that many of

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 )
 

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stint-run/stint/internal/limits"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/limits"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/workflows/internal/intake"
 	"github.com/stretchr/testify/require"

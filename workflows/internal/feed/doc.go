@@ -39,7 +39,7 @@
 //   - Large results, and all once a leg's history has 20 MiB, are in a part, and the answer names it: clients read
 //     it from the store (decision 028).
 //   - Results come back in the activity's result and are given out once, with the answer of an exchange.
-//     feed/commit.go gathers them, and internal/feeds writes them as ordinary parts, with the ranges that resets
+//     feed/commit.go gathers them, and internal/data/feeds writes them as ordinary parts, with the ranges that resets
 //     have discarded. What has no outcome when the feed is stopped is spilled to the store by the last commits, and
 //     the next run reads it from there (PlanFeed); after a terminate a query returns what no commit has, compressed,
 //     because each query replays the leg's history. If the server has removed that history, PlanFeed looks in the

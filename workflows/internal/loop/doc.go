@@ -7,7 +7,7 @@
 // waits for another one's tick when a leg continues as new. A leg has one endless batch, and the same dispatcher. Its
 // execution of Process returns with a rest at the next full hour, when its worker drains, or at a stop.
 //
-//   - Source and sink of a slot are one object (internal/loops): a tick is handed out once the one before has its
+//   - Source and sink of a slot are one object (internal/data/loops): a tick is handed out once the one before has its
 //     outcome, at its time; parts are written between two ticks, or while the slot waits for one. After each part a
 //     manifest of all parts of the execution is written, which replaces the one before. The next execution, whose
 //     beginning shows which manifest has been accepted, removes those that were replaced before it writes its own

@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stint-run/stint/internal/pipeline"
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"

@@ -1,7 +1,7 @@
 package pages
 
 import (
-	"github.com/stint-run/stint/internal/pipeline"
+	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/dispatch"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-run/stint/internal/jobtest"
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )

@@ -13,7 +13,7 @@ package suspicion
 import (
 	"fmt"
 
-	"github.com/stint-run/stint/internal/text"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/wire"
 )
 

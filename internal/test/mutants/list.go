@@ -1,0 +1,274 @@
+package main
+
+// mutants are tried in this order. Each has the tests that notice it in seconds.
+var mutants = []mutant{
+	// fences
+	{
+		name: "fence: publishing does not look whose the store is", file: "internal/data/store/object/dir.go",
+		old: `if err != nil || string(have) != want {`, new: `if err != nil {`,
+		pkg: "./internal/data/ledger", tests: "TestClaim_OfAnOlderRunThatIsLate",
+	},
+	{
+		name: "fence: an older run takes the store from a newer one", file: "internal/data/ledger/ref.go",
+		old: `if compare(r, held) < 0 {`, new: `if held == "" && compare(r, held) < 0 {`,
+		pkg: "./internal/data/ledger", tests: "TestD9_ALateClaimDoesNotReplaceANewerOne",
+	},
+	{
+		name: "fence: WhileCurrent runs without a look", file: "internal/data/ledger/ref.go",
+		old: `		err := dir.Guard(ctx, CurrentKey, current(r), func(ctx context.Context) error {
+			began = true
+			return fn(ctx)
+		})`,
+		new: `		began = true
+		err := fn(ctx)`,
+		pkg: "./internal/data/ledger", tests: "TestWhileCurrent_NoRunIsNamed|TestClaim_OfAnOlderRunThatIsLate",
+	},
+	{
+		name: "fence: the joined output has no condition", file: "internal/data/store/join.go",
+		old: `Scratch: opts.Scratch, Unchanged: true})`, new: `Scratch: opts.Scratch})`,
+		pkg: "./internal/data/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
+	},
+	{
+		name: "fence: the list of parts has no condition", file: "internal/data/outputs/publish.go",
+		old: `store.CreateUnchanged(ctx, p.Dir, PartsList)`, new: `store.CreateBulk(ctx, p.Dir, PartsList)`,
+		pkg: "./internal/data/outputs", tests: "TestD9_AFrozenRunDoesNotReplaceANewerOutput",
+	},
+
+	// sweeps
+	{
+		name: "sweep: a redrive that was overtaken sweeps what it has merged", file: "internal/data/redrive/finish.go",
+		old: `if err := ledger.WhileCurrent(ctx, f.Ref, f.Dir, func(context.Context) error { return nil }); err != nil {`,
+		new: `if err := ctx.Err(); err != nil {`,
+		pkg: "./internal/data/redrive", tests: "TestSweepMerged_LeavesAllToANewerRun",
+	},
+	{
+		name: "sweep: Finish removes parts that count", file: "internal/data/outputs/sweep.go",
+		old: `return kept.has(key) || parts.Has(key)`, new: `return kept.has(key)`,
+		pkg: "./activities", tests: "TestFinish_KeepsParts|TestFinish_Sweeps",
+	},
+	{
+		name: "sweep: a run that was overtaken sweeps those before it", file: "internal/data/outputs/sweep.go",
+		old: `	err = ledger.WhileCurrent(ctx, p.Ref, p.Dir, func(context.Context) error { return nil })
+`, new: `	err = ctx.Err()
+`,
+		pkg: "./activities", tests: "TestFinish_SweepsRunsOutsideTheChain",
+	},
+
+	// order of writes
+	{
+		name: "order: the output is there before DONE says what it is", file: "internal/data/outputs/publish.go",
+		old: `		if err := p.WriteDone(ctx); err != nil {
+			return err
+		}
+		return ledger.WhileCurrent`,
+		new: `		defer func() { _ = p.WriteDone(ctx) }()
+		return ledger.WhileCurrent`,
+		pkg: "./internal/data/outputs", tests: "TestPublish_DoneComesBeforeTheOutput",
+	},
+
+	// books
+	{
+		name: "books: ranges may overlap", file: "internal/data/ledger/books.go",
+		old: `case e.First < b.Items:`, new: `case e.First < 0:`,
+		pkg: "./internal/data/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: ranges may have gaps", file: "internal/data/ledger/books.go",
+		old: `case e.First > b.Items:`, new: `case e.First < 0:`,
+		pkg: "./internal/data/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: outcomes are not counted", file: "internal/data/ledger/books.go",
+		old: `case e.OK+e.Failed+e.Discarded != e.Count:`, new: `case e.Count < 0:`,
+		pkg: "./internal/data/ledger", tests: "TestCheckBooks",
+	},
+	{
+		name: "books: a commit of a feed may have an item twice", file: "internal/data/feeds/commit.go",
+		old: `if i > 0 && s.first < spans[i-1].end {`, new: `if i > 0 && s.first < 0 {`,
+		pkg: "./internal/data/feeds", tests: "TestCheckRanges_OverlapsAreRefused",
+	},
+	{
+		name: "books: a resumed feed may have an item twice", file: "internal/data/feeds/plan.go",
+		old: `if e.First < at {`, new: `if e.First < 0 {`,
+		pkg: "./internal/data/feeds", tests: "TestFindGaps_ItemsInTwoParts",
+	},
+	{
+		name: "books: a manifest that nobody knew of counts beside what is known", file: "internal/data/feeds/lost.go",
+		old: `return some && all, err`, new: `return some, err`,
+		pkg: "./internal/data/feeds", tests: "TestFillsGaps_WithNothingElse",
+	},
+	{
+		name: "books: an index leaves out what comes before it", file: "internal/data/ledger/index.go",
+		old: `		previous = before
+`, new: `		previous = before[:0]
+`,
+		pkg: "./internal/data/ledger", tests: "TestD19_ALongChainIsReadByItsIndex",
+	},
+
+	// hand-over of a leg
+	{
+		name: "hand-over: a leg forgets what it has committed", file: "workflows/internal/pages/leg.go",
+		old: `again.Page, again.LegState, again.Sofar, again.Previous = nil, l.Handover(), result, result.Manifests`,
+		new: `again.Page, again.LegState, again.Sofar = nil, l.Handover(), result`,
+		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew",
+	},
+	{
+		name: "hand-over: a leg forgets batches that wait to be tried again", file: "workflows/internal/dispatch/dispatcher.go",
+		old: `Tasks: append(end(d.returned), drain(d.Supply)...)`, new: `Tasks: drain(d.Supply)`,
+		pkg: "./workflows", tests: "TestLeg_ContinuesAsNew|TestLeg_ContinuesAsNewWithAttempts",
+	},
+	{
+		name: "hand-over: in JSON a field of a task has the name of its batch's offset", file: "internal/wire/dispatch.go",
+		old: "Orphaned  int    `json:\"d,omitempty\"`", new: "Orphaned  int    `json:\"o,omitempty\"`",
+		pkg: "./workflows", tests: "TestD1_NoFieldHidesAnother|TestD1_FilledValuesComeBackEqual",
+	},
+	{
+		name: "hand-over: a batch that was changed on the way counts as whole", file: "internal/wire/batch.go",
+		old: `	if b.Check != b.sum() {
+		return fmt.Errorf`, new: `	if b.Check == 0 {
+		return fmt.Errorf`,
+		pkg: "./internal/wire", tests: "TestD1_BatchCheck",
+	},
+	{
+		name: "hand-over: the digest of a batch is not compared", file: "internal/data/inputs/identity.go",
+		old: `if max(1, digest) == r.batch.Digest {`, new: `if max(1, digest) != 0 {`,
+		pkg: "./internal/data/inputs", tests: "TestD49_OtherBytesInTheMiddle",
+	},
+	{
+		name: "hand-over: what items have behind them does not go on with the rest", file: "workflows/internal/dispatch/outcome.go",
+		old: `		t.Batch, t.Trials = *r.Rest, r.Trials
+		if t.suspicion().Suspected() {`, new: `		t.Batch, t.Trials = *r.Rest, nil
+		if t.suspicion().Suspected() {`,
+		pkg: "./workflows", tests: "TestD5_TriesGoOnWithTheRest",
+	},
+	{
+		name: "hand-over: the next leg of a feed does not know what the one before holds", file: "workflows/internal/intake/intake.go",
+		old: `Unfinished: in.elsewhere + len(in.items), Bytes`, new: `Unfinished: in.elsewhere, Bytes`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
+	},
+
+	// acknowledgements of feeds, Freed, discards
+	{
+		name: "acknowledgement: results are kept although they were taken", file: "workflows/internal/intake/results.go",
+		old: `	out.taken(c, n)
+	return results, parts, len(c.results) > 0`,
+		new: `	return results, parts, len(c.results) > n`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_F2_IdleAndUnclaimed|TestIntake_Keep",
+	},
+	{
+		name: "acknowledgement: more results are forgotten than fit into an answer", file: "workflows/internal/intake/results.go",
+		old: `	out.taken(c, n)
+	return results, parts, len(c.results) > 0`,
+		new: `	out.taken(c, len(c.results))
+	return results, parts, len(c.results) > 0`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_KeepsWhatFitsTheCapacity|TestIntake_Property",
+	},
+	{
+		name: "freed: a sealed leg does not say what it has freed", file: "workflows/internal/intake/intake.go",
+		old: `if in.state == sealed { //`, new: `if in.state == early { //`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_Seal",
+	},
+	{
+		name: "freed: an older total takes back a later one", file: "internal/wire/feedstore.go",
+		old: `max(0, total.Items-f.Items)`, new: `total.Items-f.Items`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_FreedInAnyOrder|TestIntake_FreedBeforeItIsOpen",
+	},
+	{
+		name: "discards: a reset forgets what it has removed", file: "workflows/internal/intake/capacity.go",
+		old: `	if n > 0 {
+		in.discarded`,
+		new: `	if n < 0 {
+		in.discarded`,
+		pkg: "./workflows/internal/intake", tests: "TestIntake_F4_Reset",
+	},
+
+	// pending, last spill
+	{
+		name: "pending: without discarded ranges", file: "workflows/internal/feed/commit.go",
+		old: `all[0].Discarded = append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
+		new: `all[0].Discarded = slices.Clone(all[0].Discarded)`,
+		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
+	},
+	{
+		name: "pending: without what a commit that has failed had discarded", file: "workflows/internal/feed/commit.go",
+		old: `append(slices.Clone(c.discards), c.leg.intake.Discarded()...)`,
+		new: `slices.Clone(c.leg.intake.Discarded())`,
+		pkg: "./workflows", tests: "TestFeedLeg_PendingHasWhatWasDiscarded",
+	},
+	{
+		name: "pending: without the items that have no outcome", file: "workflows/internal/feed/commit.go",
+		old: `	if !c.done {
+		for`,
+		new: `	if c.done {
+		for`,
+		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
+	},
+	{
+		name: "last spill: a leg that stops drops what it has not run", file: "workflows/internal/feed/commit.go",
+		old: `	for _, some := range c.unfinished() {
+		if err`,
+		new: `	for _, some := range c.unfinished()[:0] {
+		if err`,
+		pkg: "./workflows", tests: "TestFeedLeg_G1_CommitFails",
+	},
+
+	// stops of feeds
+	{
+		name: "stop: a leg that is barred takes items", file: "workflows/internal/intake/intake.go",
+		old: `func (in *Intake) Bar() { in.barred = true }`, new: `func (in *Intake) Bar() { in.barred = false }`,
+		pkg: "./workflows", tests: "TestD7_NothingIsAcceptedAfterAStop",
+	},
+
+	// carried failures of pipelines
+	{
+		name: "carried: a failure of an earlier stage is no outcome of the last one", file: "activities/stage.go",
+		old: `	e.entry.Failed++
+	if !o.Line.IsRecord()`,
+		new: `	if !o.Line.IsRecord()`,
+		pkg: "./activities", tests: "TestPipeline_P1_AnyOrder",
+	},
+
+	// places of the window
+	{
+		name: "places: a leg that has ended keeps what it was granted after its report", file: "workflows/internal/coordinate/window.go",
+		old: `	c.Places += l.Places
+	l.Places, l.gone = 0, true
+`, new: "\tl.gone = true\n",
+		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
+	},
+
+	// signals on their way
+	{
+		name: "signals: a leg of a feed ends before its successor has been told to take items", file: "workflows/internal/feed/leg.go",
+		old: `workflow.AllHandlersFinished(ctx) && l.link.Empty()`, new: `workflow.AllHandlersFinished(ctx)`,
+		pkg: "./workflows", tests: "TestFeedLeg_F11_IdleLegIsSealed",
+	},
+
+	// outcomes before a call
+	{
+		name: "outcomes: those behind an item without one are recorded", file: "internal/run/calls/answer.go",
+		old: `	known(nil)
+`,
+		new: `	for ; next < len(items); next++ {
+		known(nil)
+	}
+`,
+		pkg: "./internal/run/calls", tests: "TestAnswer_Fill",
+	},
+
+	// awaitStops
+	{
+		name: "awaitStops: a worker serves before its jobs have taken in their stops", file: "worker/stopping.go",
+		old: `			w.awaitStopOf(ctx, w.stoppingLegs(asking, j.Name))
+`,
+		new: "\t\t\t_ = j\n",
+		pkg: "./worker", tests: "TestWorker_AwaitStopsAsksAllRunning",
+	},
+
+	// items that are tried alone
+	{
+		name: "alone: an item is tried alone beside another job's batch", file: "worker/slots.go",
+		old: `if best == nil || o.Alone && used && !beside {`, new: `if best == nil {`,
+		pkg: "./worker", tests: "TestPlaces_Alone",
+	},
+}
