@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -155,8 +156,7 @@ func takeNumbers(a *wire.Answer, later job.Report) {
 
 // silenced reports whether a leg that has run answers no query, because its last workflow task has failed.
 func (c *Client) silenced(ctx context.Context, leg string) bool {
-	_, err := c.temporal.QueryWorkflow(ctx, leg, "", wire.QueryProgress)
-	return notReady(err)
+	return notReady(lookup.Query(ctx, c.temporal, leg, "", wire.QueryProgress, new(job.Progress)))
 }
 
 // recall completes the report of a job that Temporal has ended if a workflow, the job's or that of a leg, answers no

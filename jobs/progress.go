@@ -90,17 +90,13 @@ func (g *jobProgress) ask(ctx context.Context) error {
 }
 
 // ask sends a query that names executions.
-func ask[T any](ctx context.Context, r *Run, workflow, query string, named []string) (T, error) {
-	var answer T
+func ask[T any](ctx context.Context, r *Run, workflow, query string, named []string) (answer T, err error) {
 	var args []any
 	if len(named) > 0 {
 		args = []any{named}
 	}
-	value, err := r.client.temporal.QueryWorkflow(ctx, workflow, "", query, args...)
-	if err != nil {
-		return answer, err
-	}
-	return answer, value.Get(&answer)
+	err = lookup.Query(ctx, r.client.temporal, workflow, "", query, &answer, args...)
+	return answer, err
 }
 
 // askLegs asks all legs at once for their progress.

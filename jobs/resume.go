@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/common/v1"
@@ -166,7 +168,12 @@ func (c *Client) pending(ctx context.Context, name string, asks bool, legs []str
 		if asks {
 			from = []any{fromNowhere}
 		}
-		value, err := c.temporal.QueryWorkflow(ctx, id, "", wire.QueryPending, from...)
+		var some []json.RawMessage
+		into := any(&some)
+		if asks && id != name {
+			into = new([]byte) // that it answers is enough
+		}
+		err := lookup.Query(ctx, c.temporal, id, "", wire.QueryPending, into, from...)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			if asks && id != name { // the server has removed its history
@@ -207,10 +214,6 @@ func (c *Client) pending(ctx context.Context, name string, asks bool, legs []str
 			}
 			all = append(all, leg)
 			continue
-		}
-		var some []json.RawMessage
-		if err := value.Get(&some); err != nil {
-			return nil, fmt.Errorf("reading what %s had not committed: %w", id, err)
 		}
 		all = append(all, some...)
 	}
@@ -293,11 +296,8 @@ func (c *Client) stateOf(ctx context.Context, l Listed) job.State {
 	ctx, cancel := context.WithTimeout(ctx, stateLimit)
 	defer cancel()
 	var answer wire.Answer
-	value, err := c.temporal.QueryWorkflow(ctx, l.Name, "", wire.QueryReport)
-	if err != nil || value.Get(&answer) != nil || answer.State == "" {
-		return l.State
-	}
-	return answer.State
+	_ = lookup.Query(ctx, c.temporal, l.Name, "", wire.QueryReport, &answer) // no answer has no state
+	return cmp.Or(answer.State, l.State)
 }
 
 // Spec returns the spec that a job's latest run was started with. Errors: *NotFoundError.

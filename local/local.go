@@ -49,8 +49,9 @@ type Options struct {
 	// Ready is called once, before the job starts, with the addresses of server, web UI and metrics.
 	// Default: none.
 	Ready func(Addresses)
-	// UIPort is the port of Temporal's web UI, 1 to 65535; [AnyPort] takes a free one. Default 0: no
-	// web UI.
+	// UI serves Temporal's web UI for as long as the run takes, at UIPort.
+	UI bool
+	// UIPort is the port of the web UI, 1 to 65535. Default: a free one.
 	UIPort int
 	// Logger gets the log of the server and Temporal's client; the worker has Worker.Logger.
 	// Default: nothing is logged.
@@ -59,9 +60,6 @@ type Options struct {
 	// Worker.Drain, and Run returns an error. With State, the next Run continues. Default: never.
 	Abort <-chan struct{}
 }
-
-// AnyPort, as Options.UIPort, takes a free port.
-const AnyPort = -1
 
 // Addresses are the addresses of the parts of a run.
 type Addresses struct {

@@ -288,7 +288,7 @@ func TestRun_TellsHowItGoes(t *testing.T) {
 	b := setup(t)
 	options := b.options()
 	options.ProgressInterval = time.Millisecond
-	options.UIPort, options.Worker.Metrics = local.AnyPort, "0"
+	options.UI, options.Worker.Metrics = true, "0"
 	seen := make(chan struct{})
 	var once sync.Once
 	options.Progress = func(r job.Report) {

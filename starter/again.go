@@ -60,7 +60,7 @@ func (e *embedding) run(cmd *cobra.Command, p *Program, name string, asJSON bool
 	if err != nil {
 		return err
 	}
-	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: local.AnyPort}
+	o := &runOptions{worker: e.worker, state: e.state, json: asJSON, uiPort: devserver.AnyPort}
 	r := &running{
 		o: o, p: p, spec: job.Spec{Name: name}, pools: pools, state: stateOf(p.path(e.state), name), flags: cmd.Flags(), show: progressOf(p, asJSON),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {

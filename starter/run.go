@@ -73,7 +73,7 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 	o.job.feed.hide(fs)
 	o.worker.addFlags(fs, p)
 	fs.StringVar(&o.state, "state", defaultState, "`DIR` for Temporal's state and the job's parts")
-	fs.IntVar(&o.uiPort, "ui-port", local.AnyPort, "port of the web UI (0: no web UI; default: a free one)")
+	fs.IntVar(&o.uiPort, "ui-port", devserver.AnyPort, "port of the web UI (0: no web UI; default: a free one)")
 	fs.Lookup("ui-port").DefValue = zeroDefault
 	fs.BoolVar(&o.json, "json", false, "progress and final report as JSON lines on stderr")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "no progress, and no summary if every item is ok")
@@ -268,7 +268,7 @@ func (r *running) options(ctx context.Context) local.Options {
 		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.results(),
 		Progress: r.show.show, ProgressInterval: r.show.every(),
 		Note: func(text string) { r.show.note("%s", text) }, Ready: r.ready,
-		UIPort: r.o.uiPort, Logger: r.logger, Abort: ctx.Done(),
+		UI: r.o.uiPort != devserver.NoUI, UIPort: max(0, r.o.uiPort), Logger: r.logger, Abort: ctx.Done(),
 	}
 	o.Worker.Logger, o.Worker.Stdin = r.workerLogger, r.p.Stdin
 	o.Worker.Protect = append(slices.Clone(o.Worker.Protect), filepath.Join(r.state, logName))

@@ -110,13 +110,13 @@ func (w *Worker) awaitStops(ctx context.Context) error {
 // not answer.
 func (w *Worker) stoppingLegs(ctx context.Context, name string) []string {
 	for {
-		value, err := w.client.Temporal().QueryWorkflow(ctx, name, "", wire.QueryReport)
+		var report wire.Answer
+		err := lookup.Query(ctx, w.client.Temporal(), name, "", wire.QueryReport, &report)
 		if err != nil && jobs.Unanswered(err) && ctx.Err() == nil {
 			backoff.Wait(askAgainAfter, ctx.Done())
 			continue
 		}
-		var report wire.Answer
-		if err != nil || value.Get(&report) != nil || report.State != job.Stopping {
+		if report.State != job.Stopping { // as it is without an answer
 			return nil
 		}
 		return report.OpenLegs

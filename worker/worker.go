@@ -131,11 +131,10 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Hooks: o.hooks(name), Worker: name, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
 		Pollers: c.Pollers,
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
-			value, err := temporal.QueryWorkflow(ctx, id, run, wire.QueryPending, offset)
-			if err != nil {
+			if err := lookup.Query(ctx, temporal, id, run, wire.QueryPending, &piece, offset); err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
 			}
-			return piece, value.Get(&piece)
+			return piece, nil
 		},
 		Notice: stops.Find,
 		CameBack: func(ctx context.Context, id, run string, back wire.CameBack) error {

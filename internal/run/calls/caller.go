@@ -350,10 +350,7 @@ func (c *Caller) units(kept, items int) int {
 
 // CauseOf returns why a call's context was cancelled, or err if it was not.
 func CauseOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // halve gives each half one try and a single item one more; tries have been made of the whole.

@@ -4,6 +4,7 @@ package lookup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -138,4 +140,22 @@ func workerPID(name string) int {
 		return 0
 	}
 	return pid
+}
+
+// queryTries is how often a workflow is asked at most whose worker cannot replay its history.
+const queryTries = 3
+
+// Query asks a workflow, and puts the answer into the value that into points to. The worker that answers reads the history anew if the workflow has just left its cache, as one
+// does that ends. If it has gone on since it was asked, the replay fails, although nothing is wrong (Go SDK 1.50, with
+// TMPRL1100 in the message): it is asked again then.
+func Query(ctx context.Context, c client.Client, workflowID, runID, query string, into any, args ...any) error {
+	for try := 1; ; try++ {
+		value, err := c.QueryWorkflow(ctx, workflowID, runID, query, args...)
+		if err == nil {
+			return value.Get(into)
+		}
+		if try == queryTries || !errors.As(err, new(*serviceerror.QueryFailed)) || !strings.Contains(err.Error(), "TMPRL1100") {
+			return err
+		}
+	}
 }
