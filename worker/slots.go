@@ -26,8 +26,8 @@ import (
 // least to do. A slot has as many places (concurrency.go) as it makes calls at once: a batch has one, and takes more
 // if no other batch needs them. A worker asks for another batch when a slot can use one: when it has free places, or,
 // with several, shortly before it has nothing left to begin. With --concurrency auto the number is that of a tuner
-// (internal/run/tuning), which compares the throughput with different ones and halves it on slow-down requests (decision
-// 022). It observes the calls and sets the number of places.
+// (internal/run/tuning), which compares the throughput with different ones and halves it on slow-down requests
+// (decision 022). It observes the calls and sets the number of places.
 //
 // An item that workers may have died of is tried while no other batch is in any slot: whoever ends the worker then is
 // known (decision 041).

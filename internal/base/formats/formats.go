@@ -1,6 +1,6 @@
 // Package formats lists the formats of input by name, for all that asks which there are: checks of a job's spec, help,
-// completion, messages, names of files. How items of a format are found, read and written is in internal/data/records, where
-// its table has each of them.
+// completion, messages, names of files. How items of a format are found, read and written is in internal/data/records,
+// where its table has each of them.
 package formats
 
 import (

@@ -3,8 +3,8 @@
 //
 // Reading, writing and joining have a timer of their own, because a call's does not cover them. A bucket's connection
 // ends if no byte moves on it (store/bucket/s3.go); it is of HTTP/1, so that no other request moves bytes on it.
-// Nothing interrupts an operation on a file; internal/base/stall notices one that does not end, and the activity that waits
-// for it is given up, while the operation may continue beside the next attempt.
+// Nothing interrupts an operation on a file; internal/base/stall notices one that does not end, and the activity that
+// waits for it is given up, while the operation may continue beside the next attempt.
 package stall
 
 import (

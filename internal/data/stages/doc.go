@@ -8,9 +8,9 @@
 // (internal/data/pipeline). A leg, of files or of a feed, takes each batch through all of them (pages/stageflow.go): a
 // batch that one step has done goes to the next step before any new batch begins; windows of stages are in
 // workflows/internal/stagewindow. The part between two steps has a line for each item, empty if it has no result
-// there. A step's execution reads a view of such parts (internal/data/stages/view.go): one of them, the items of one case,
-// the list of an ensemble, the results of a switch's cases (graph.go). It carries settled outcomes on,
-// so that the last step's part is like that of any job. decision 031 has the reasons.
+// there. A step's execution reads a view of such parts (internal/data/stages/view.go): one of them, the items of one
+// case, the list of an ensemble, the results of a switch's cases (graph.go). It carries settled outcomes on, so that
+// the last step's part is like that of any job. decision 031 has the reasons.
 //
 // stint run has a worker for each pool of a pipeline in its process (local/pools.go). On its server the pools' names
 // begin with the job's, so that batches of another job of the state, which was interrupted, never reach these

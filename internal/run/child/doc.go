@@ -31,14 +31,14 @@
 //
 // # Who ends them
 //
-// internal/run/child runs child processes. A child leads its own session and process group and has a scrubbed environment,
-// a parent-death signal and a mark in its environment. The worker is the subreaper of its descendants: processes that
-// leave a child's group are found by their session or mark, killed with the child, and collected; those that have
-// neither are found if they were seen below the child before, which is looked at every second and before each signal.
-// The daemons of hooks are left alone. If the worker itself is killed, the guard does the same (internal/run/guard): a
-// small process in its own session, which notices the end of the worker's pipe; a guard that dies is replaced at once.
-// A child is awaited without being reaped, its group is killed, then it is reaped: its number cannot be another's in
-// between. The wait is like that for a connection, not a blocking system call, which would keep a processor from the
-// other goroutines for up to 10 ms. Restarts of a slot are counted by the worker (worker/restarts.go): kills that
-// stint decides on (stop, drain, another call's expiry, isolation) do not count.
+// internal/run/child runs child processes. A child leads its own session and process group and has a scrubbed
+// environment, a parent-death signal and a mark in its environment. The worker is the subreaper of its descendants:
+// processes that leave a child's group are found by their session or mark, killed with the child, and collected; those
+// that have neither are found if they were seen below the child before, which is looked at every second and before each
+// signal. The daemons of hooks are left alone. If the worker itself is killed, the guard does the same
+// (internal/run/guard): a small process in its own session, which notices the end of the worker's pipe; a guard that
+// dies is replaced at once. A child is awaited without being reaped, its group is killed, then it is reaped: its number
+// cannot be another's in between. The wait is like that for a connection, not a blocking system call, which would keep
+// a processor from the other goroutines for up to 10 ms. Restarts of a slot are counted by the worker
+// (worker/restarts.go): kills that stint decides on (stop, drain, another call's expiry, isolation) do not count.
 package child

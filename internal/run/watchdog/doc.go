@@ -50,10 +50,10 @@
 // sent in time saves it. The worker requests the program's stacks first (worker/programend.go), which end up in the
 // error.
 //
-// Beside every batch runs a watch (internal/run/calls/callwatch.go): it holds the timers of the calls in hand, each in its
-// lane (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs get
-// TERM, then KILL), and heartbeats only while the watchdog is healthy and no timer of the batch is overdue: a worker
-// that cannot guarantee the progress of a batch loses it to another one.
+// Beside every batch runs a watch (internal/run/calls/callwatch.go): it holds the timers of the calls in hand, each in
+// its lane (lane.go), passes a stop or a drain on to the batch and its handler, cuts the calls off at its end (programs
+// get TERM, then KILL), and heartbeats only while the watchdog is healthy and no timer of the batch is overdue: a
+// worker that cannot guarantee the progress of a batch loses it to another one.
 //
 // A user's Go code cannot be killed inside the worker's process. Each of its calls runs in its own goroutine; one that
 // ignores its cancelled context for 5 s is left behind, its item has expired, and its later results are ignored.

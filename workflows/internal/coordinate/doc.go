@@ -48,11 +48,11 @@
 // signal halt. The server's list shows the state stopping 0.1 s later, because a write to it would delay the signal. A
 // leg (dispatch/signals.go) takes back the batches that wait in queues and cancels the running ones. Their calls are
 // told at once. A cancellation has no arguments, so deadline and reason are in the leg's memo, where the worker reads
-// them once for all batches of the leg (internal/temporal/lookup); a handler that asks for them waits for that. Each batch ends
-// with its outcomes so far and a rest, which is kept for a resume. The leg has its own timer for the grace and the 20
-// s in which workers end calls that do not end by themselves (dispatch/stop.go); batches that still run then are
-// looked up by a local activity (Locate: it needs no worker of the pool) and named. An error in a leg causes the same
-// stop (signal fail to the job). Finish has the grace, too; once the output is published the stop is too late.
+// them once for all batches of the leg (internal/temporal/lookup); a handler that asks for them waits for that. Each
+// batch ends with its outcomes so far and a rest, which is kept for a resume. The leg has its own timer for the grace
+// and the 20 s in which workers end calls that do not end by themselves (dispatch/stop.go); batches that still run then
+// are looked up by a local activity (Locate: it needs no worker of the pool) and named. An error in a leg causes the
+// same stop (signal fail to the job). Finish has the grace, too; once the output is published the stop is too late.
 //
 // A worker that starts takes no batch until the jobs whose items reach its pool have taken in stops that were
 // requested while nobody coordinated them (worker/stopping.go, 30 s at most for jobs that do not answer, a minute for
