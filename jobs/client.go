@@ -58,12 +58,7 @@ func NewClient(c client.Client, o *ClientOptions) *Client {
 }
 
 // orZero returns what options point to, or zero ones.
-func orZero[T any](options *T) T {
-	if options == nil {
-		options = new(T)
-	}
-	return *options
-}
+func orZero[T any](options *T) T { return *cmp.Or(options, new(T)) }
 
 // Temporal returns the Temporal client.
 func (c *Client) Temporal() client.Client { return c.temporal }

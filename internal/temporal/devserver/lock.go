@@ -20,7 +20,8 @@ const (
 	// Looking for the holder may take the lock for a moment. A refusal counts only when it lasts.
 	lockPatience = 100 * time.Millisecond
 	lockRetry    = 5 * time.Millisecond
-	// dyingPatience bounds how long a process that was killed may take to end: it holds its lock until then.
+	// dyingPatience bounds how long a process that was killed may take to end: it holds its lock until then. So does
+	// a child of it that had not begun to run its program.
 	dyingPatience = 30 * time.Second
 )
 
@@ -57,6 +58,8 @@ func (e *HeldError) Error() string {
 type HolderInfo struct {
 	// PID is its process; 0: not known.
 	PID int `json:"pid"`
+	// Process names it, as procs.Own does.
+	Process string `json:"process,omitempty"`
 	// Started is when it took the directory.
 	Started time.Time `json:"started"`
 	// Address is the frontend's host:port; "" while the server is starting.
@@ -120,7 +123,11 @@ func lockDir(dir, namespace, purpose string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	taken, err := lockPatiently(f, func() bool { return procs.Dying(readHolder(dir).PID) })
+	taken, err := lockPatiently(f, func() bool {
+		holder := readHolder(dir)
+		ended, known := procs.Ended(holder.Process) // then one that it was about to start has its files, until it begins
+		return known && ended || procs.Dying(holder.PID)
+	})
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("locking %s: %w", dir, err)
@@ -132,6 +139,7 @@ func lockDir(dir, namespace, purpose string) (*lock, error) {
 	}
 	l := &lock{dir: dir, file: f, info: HolderInfo{
 		PID:       os.Getpid(),
+		Process:   procs.Own(),
 		Started:   time.Now().Round(0),
 		Namespace: namespace,
 		For:       purpose,

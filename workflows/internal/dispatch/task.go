@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,11 +99,7 @@ func (t *task) resize(done int64, slowDown time.Duration) {
 	case done > 0:
 		t.Portion = 0
 	case slowDown > 0:
-		had := t.items()
-		if had == 0 {
-			had = t.Count
-		}
-		t.Portion = max(1, had/2)
+		t.Portion = max(1, cmp.Or(t.items(), t.Count)/2)
 	}
 }
 

@@ -3,6 +3,7 @@
 package execute
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,14 +36,10 @@ const (
 // BatchOptions returns those of one execution of Process with an activity ID. The leg counts attempts, not the
 // server.
 func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
-	timeout := spec.BatchTimeout
-	if timeout == 0 {
-		timeout = Unlimited
-	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
 		TaskQueue:           wire.PoolQueue(spec.Pool),
-		StartToCloseTimeout: timeout,
+		StartToCloseTimeout: cmp.Or(spec.BatchTimeout, Unlimited),
 		HeartbeatTimeout:    spec.Expiry,
 		WaitForCancellation: true,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
