@@ -241,7 +241,7 @@ func TestFeed_OnAServer(t *testing.T) {
 	c := jobs.NewClient(server, nil)
 	feed := jobs.NewFeed[string, string](c, "risk", jobs.FeedOptions{})
 	defer feed.Release()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 
 	out, err := feed.Call(ctx, "a")
@@ -282,7 +282,7 @@ func TestFeed_OnAServer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		value, err := server.QueryWorkflow(ctx, wire.LegID("risk", 1), "", wire.QueryFeed)
 		return err == nil && value.Get(&state) == nil && !state.Open
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	out, err = feed.Call(ctx, "b")
 	require.NoError(t, err)
 	require.Equal(t, "b", out)
@@ -291,7 +291,7 @@ func TestFeed_OnAServer(t *testing.T) {
 
 	other := jobs.NewFeed[string, string](c, "risk", jobs.FeedOptions{})
 	defer other.Release()
-	require.Eventually(t, func() bool { is, err := other.Idle(ctx); return err == nil && is }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { is, err := other.Idle(ctx); return err == nil && is }, time.Minute, 10*time.Millisecond)
 	index := 0
 	for r, err := range feed.Stream(ctx, slices.Values(numberedItems(200)), jobs.StreamOptions{}) {
 		require.NoError(t, err)
@@ -357,7 +357,7 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 		require.Eventually(t, func() bool {
 			state, err := feed.State(ctx)
 			return err == nil && state.Backlog == 1
-		}, 10*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		test.end(f)
 		woken := <-waiting
 		for _, err := range []error{woken, feed.Put(ctx, "late"), feed.Close(ctx)} {
