@@ -58,7 +58,8 @@ type Options struct {
 	Restarts int
 	// NoRestarts, instead of Restarts, ends a slot at the first death of its process.
 	NoRestarts bool
-	// Ready is how long a slot's process, a [Serve] program or one of Processes, may take until it is ready. Default 1 min.
+	// Ready is how long a slot's process, a [Serve] program or one of Processes, may take until it is ready.
+	// Default 1 min.
 	Ready time.Duration
 	// Processes runs each slot of a Go handler in its own process, so that a crash or a hang costs only
 	// the item. The processes are this program again: main must call [ChildMain] with the handler first

@@ -415,8 +415,8 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	require.Equal(t, 3, p.Feed.Backlog)
 }
 
-// successor has the next leg stand by from a time on, and returns how often that leg is told to take items. The signal takes half a
-// second, and is lost if the leg ends before.
+// successor sets the time from which the next leg stands by, and returns a counter of the signals that tell it to take items. Such a
+// signal takes half a second, and is lost if the sender ends before.
 func (w *feedWorld) successor(at time.Duration) *atomic.Int64 {
 	opened := &atomic.Int64{}
 	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(func(string, string, string, string, any) error {
