@@ -105,8 +105,8 @@ func TestStop_EndsInOrder(t *testing.T) {
 	}
 }
 
-// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere, and nothing has expired by then. If
-// the batch's answer takes longer than what is left of the drain, the batch is tried again.
+// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere. What is left of the drain when it
+// is killed, a twentieth, is enough for the batch's answer; on a slow machine that of a longer drain.
 func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	for kind, h := range map[string]worker.Handler{
@@ -114,21 +114,33 @@ func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			c := setup(t)
-			stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: 20 * time.Second})
-			run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Expiry = time.Hour })
-			pid := filepath.Join(c.dir, "pid")
-			require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, pollEvery)
-			c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
-			stubborn.drain()
-			report := c.wait(run)
-			require.Equal(t, job.Completed, report.State)
-			require.EqualValues(t, 1, report.OK)
-			require.Zero(t, report.Expiries)
-			require.LessOrEqual(t, report.Retries, int64(1))
-			require.Contains(t, c.read("order"), "TERM\n")
+			retries := drainOfStubborn(t, h, 20*time.Second)
+			for _, drain := range []time.Duration{time.Minute, 3 * time.Minute} {
+				if retries > 0 {
+					retries = drainOfStubborn(t, h, drain)
+				}
+			}
+			require.Zero(t, retries)
 		})
 	}
+}
+
+// drainOfStubborn drains a worker whose handler ignores that, and returns how often its batch was tried again.
+func drainOfStubborn(t *testing.T, h worker.Handler, drain time.Duration) int64 {
+	t.Helper()
+	c := setup(t)
+	stubborn := c.serve(h, worker.Options{Slots: 1, Dir: c.dir, Drain: drain})
+	run, _ := c.start("in.txt", "a\n", func(s *job.Spec) { s.Expiry = time.Hour })
+	pid := filepath.Join(c.dir, "pid")
+	require.Eventually(t, func() bool { data, _ := os.ReadFile(pid); return len(data) > 1 }, patience, pollEvery)
+	c.serve(worker.Each(func(_ context.Context, text string) (string, error) { return text, nil }), worker.Options{Slots: 1})
+	stubborn.drain()
+	report := c.wait(run)
+	require.Equal(t, job.Completed, report.State)
+	require.EqualValues(t, 1, report.OK)
+	require.Zero(t, report.Expiries)
+	require.Contains(t, c.read("order"), "TERM\n")
+	return report.Retries
 }
 
 // S10: any number of waiters get the same answer, at once and later again.
