@@ -206,6 +206,8 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	stop := l.worker(2)
 	l.start(jobs.StartOptions{})
 	l.await(100)
+	require.Eventually(t, func() bool { return len(l.ticks(0)) > 0 && len(l.ticks(1)) > 0 }, 10*time.Minute, 10*time.Millisecond,
+		"a slot that no worker has taken waits for one, and its leg with it")
 	signal := func(size int) { // with what a leg has done that the job does not have
 		unknown := map[string]any{"leg": 99, "result": map[string]any{"manifests": []string{strings.Repeat("x", size)}}}
 		require.NoError(t, s.temporal.SignalWorkflow(t.Context(), name, "", "leg has committed", unknown))
