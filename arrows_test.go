@@ -115,7 +115,7 @@ func TestArrows_ToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, imports := range packagesOf(t, `{{join .Imports " "}}`) {
 		if slices.Contains(imports, module+"/internal/temporal/devserver") {
-			require.Contains(t, []string{"starter", "local", "bench", "internal/test/testserver", "internal/test/testserver/serve"}, name)
+			require.Contains(t, []string{"starter", "local", "bench", "internal/test/testserver/serve"}, name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Command serve is a Temporal server for tests under the race detector, see package testserver. It writes its address
+// Command serve is a Temporal server for tests, see package testserver. It writes its address
 // in a line, and ends when its standard input does.
 package main
 
