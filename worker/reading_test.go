@@ -93,7 +93,7 @@ func TestReading_SlowAfterQuick(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.options.CallItems, f.options.Slots, f.batch = 1, 1, 1000
-	f.limits.Timeout, f.limits.Attempts = 500*time.Millisecond, 1
+	f.limits.Timeout, f.limits.Attempts = 5*time.Second, 1
 	items := strings.Split(strings.Repeat("a,", 500), ",")[:500]
 	items = append(items, "hang", "b")
 	o := f.run(f.program("yes"), "in.txt", lines(items...))

@@ -79,11 +79,19 @@ func (r *refusal) terminate(t *testing.T, s *server, name string) {
 // refusing is a server whose coordinating worker refuses such runs.
 func refusing(t *testing.T) (*server, *refusal) {
 	t.Helper()
+	r := &refusal{met: make(chan struct{})}
+	s, coordinate := ownServer(t, r)
+	t.Cleanup(coordinate())
+	return s, r
+}
+
+// ownServer is a server of this test. Coordinate starts its coordinating worker, whose client has the interceptors.
+func ownServer(t *testing.T, interceptors ...interceptor.ClientInterceptor) (s *server, coordinate func() (stop func())) {
+	t.Helper()
 	setup(t) // so that goroutines of servers are expected
 	temporal, err := testserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(temporal.Stop)
-	r := &refusal{met: make(chan struct{})}
 	dial := func(interceptors ...interceptor.ClientInterceptor) client.Client {
 		c, err := client.Dial(client.Options{
 			HostPort: temporal.Address(), Namespace: testserver.Namespace, Logger: log.NewStructuredLogger(quiet), Interceptors: interceptors,
@@ -92,12 +100,15 @@ func refusing(t *testing.T) (*server, *refusal) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	echo := func(_ context.Context, text string) (string, error) { return text, nil }
-	coordinator, err := worker.New(jobs.NewClient(dial(r), nil), "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
-	require.NoError(t, err)
-	t.Cleanup(serve(coordinator))
+	via := dial(interceptors...)
+	coordinate = func() (stop func()) {
+		echo := func(_ context.Context, text string) (string, error) { return text, nil }
+		coordinator, err := worker.New(jobs.NewClient(via, nil), "coordinator", worker.Each(echo), worker.Options{Logger: quiet})
+		require.NoError(t, err)
+		return serve(coordinator)
+	}
 	c := dial()
-	return &server{temporal: c, client: jobs.NewClient(c, nil)}, r
+	return &server{temporal: c, client: jobs.NewClient(c, nil)}, coordinate
 }
 
 // G1, F11: a feed whose job has continued as new, and is terminated before the new run has done anything, loses nothing: neither what
@@ -257,6 +268,46 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	_, err = outputs.Results(t.Context(), &access, report, outputs.Selection{}, &text)
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, text.numbers(t))
+}
+
+// L5: a leg that is to end does so with the execution that ends in the same workflow task: what is left of it would wait for a worker,
+// and run for an hour, while the job waits for the leg.
+func TestLoop_RetiredAsItsExecutionEnds(t *testing.T) {
+	t.Parallel()
+	s, coordinate := ownServer(t)
+	pause := coordinate()
+	const name = "loop-retired"
+	leg := wire.LegID(name, 1)
+	l := s.newLoop(t, name, 0)
+	l.spec.Loop.Every, l.spec.Loop.Slots, l.spec.Output = 5*time.Millisecond, 1, t.TempDir()+"/"
+	l.spec.Expiry = time.Minute
+	stop := l.worker(1)
+	l.start(jobs.StartOptions{})
+	l.await(3)
+	pause() // of all workflows: what comes now waits for their next workflow tasks
+	require.NoError(t, s.temporal.SignalWorkflow(t.Context(), leg, "", wire.SignalRetire, nil))
+	stop() // the execution ends
+	t.Cleanup(coordinate())
+	require.Eventually(t, func() bool {
+		return l.count(leg, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) > 1 || l.count(leg, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED) > 0
+	}, 10*time.Minute, 10*time.Millisecond)
+	require.Equal(t, 1, l.count(leg, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED), "executions")
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, "", "test"))
+}
+
+// count returns how many events of a type a workflow has.
+func (j *theJob) count(id string, kind enums.EventType) (n int) {
+	events := j.s.temporal.GetWorkflowHistory(j.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return n
+		}
+		if event.GetEventType() == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // hasSignal reports whether a workflow has got a signal.

@@ -42,7 +42,8 @@ type Dispatcher struct {
 	learning
 
 	notice  *wire.StopNotice
-	full    bool // the history is long enough
+	full    bool // the history is long enough, or the leg is to end
+	retired bool // the latter
 	overdue bool // the stop's grace and kill limits are over
 }
 
@@ -72,6 +73,7 @@ func New(ctx workflow.Context, c Config) *Dispatcher {
 // that of the coroutine that calls it.
 func (d *Dispatcher) Run(ctx workflow.Context) {
 	d.ctx = ctx
+	d.receiveRetirement()
 	for {
 		d.dispatch()
 		d.handBack()
@@ -92,15 +94,12 @@ func (d *Dispatcher) ended() bool {
 	return d.Halted() || d.full || len(d.returned) == 0 && d.Supply.Ended()
 }
 
-// Retire has nothing new dispatched, as if the history were long enough: Run returns once what is in flight has ended.
-func (d *Dispatcher) Retire() {
-	d.full = true
-	d.Wake()
-}
-
 // Full reports that nothing new is dispatched any more because the history is long enough: what is left is for
 // the leg's next run (see Handover).
 func (d *Dispatcher) Full() bool { return d.full }
+
+// Retired reports that the job has the leg end, as if the history were long enough: Run returns once what is in flight has ended.
+func (d *Dispatcher) Retired() bool { return d.retired }
 
 // Halted reports that nothing new is dispatched any more because of a stop or an error.
 func (d *Dispatcher) Halted() bool { return d.notice != nil || d.sofar.Error != nil }

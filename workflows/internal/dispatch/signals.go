@@ -26,6 +26,7 @@ func (d *Dispatcher) Listen() {
 	d.listen(wire.SignalHalt, func() { ReceiveEach(d.ctx, wire.SignalHalt, d.stop) })
 	d.listen(wire.SignalGrant, d.receiveGrants)
 	d.listen(wire.SignalLimits, d.receiveLimits)
+	d.listen(wire.SignalRetire, d.receiveRetirement)
 	d.ListenInside()
 }
 
@@ -47,12 +48,20 @@ func (d *Dispatcher) receiveGrants() { ReceiveEach(d.ctx, wire.SignalGrant, d.wi
 // receiveLimits takes what has arrived: the last signal counts.
 func (d *Dispatcher) receiveLimits() { ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits) }
 
+// receiveRetirement comes before the ends of batches that have arrived with it: what is left of one is not dispatched any more.
+func (d *Dispatcher) receiveRetirement() {
+	for workflow.GetSignalChannel(d.ctx, wire.SignalRetire).ReceiveAsync(nil) {
+		d.retired, d.full = true, true
+	}
+}
+
 // DrainSignals takes the signals that have arrived after Run, so that nothing is lost over continue-as-new.
 func (d *Dispatcher) DrainSignals() {
 	d.receiveGrants()
 	d.receiveRestarts()
 	d.receiveReturns()
 	d.receiveLimits()
+	d.receiveRetirement()
 	var notice wire.StopNotice
 	if workflow.GetSignalChannel(d.ctx, wire.SignalHalt).ReceiveAsync(&notice) && d.notice == nil {
 		d.notice = &notice // nothing is in flight that it would have to reach

@@ -168,18 +168,14 @@ func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) 
 		return wire.LegResult{}, err
 	}
 	l.Listen()
-	l.listenForRetirement(ctx)
 	l.Run(ctx)
 	l.NoteStragglers()
-	if l.Full() && !l.retired && !l.Halted() {
+	if l.Full() && !l.Retired() && !l.Halted() {
 		link.Signal(wire.SignalKept, wire.KeptResult{Leg: in.Number, Result: l.result()})
 	}
 	link.Flush()
 	l.DrainSignals()
-	for workflow.GetSignalChannel(ctx, wire.SignalRetire).ReceiveAsync(nil) {
-		l.retired = true
-	}
-	if !l.Full() || l.retired || l.Halted() {
+	if !l.Full() || l.Retired() || l.Halted() {
 		return l.result(), nil
 	}
 	again := in
@@ -190,11 +186,10 @@ func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) 
 // loopLeg is one run of a leg of a loop.
 type loopLeg struct {
 	*dispatch.Dispatcher
-	ref     wire.Ref
-	spec    job.Spec
-	slot    job.LoopSlot
-	given   job.LoopSlot // to the latest execution
-	retired bool
+	ref   wire.Ref
+	spec  job.Spec
+	slot  job.LoopSlot
+	given job.LoopSlot // to the latest execution
 }
 
 func newLoopLeg(ctx workflow.Context, in wire.LoopLegInput, link dispatch.Link) *loopLeg {
@@ -304,15 +299,6 @@ func (l *loopLeg) doubt(began, now time.Time) {
 		ahead = int64(now.Sub(base)/every) + 1 - l.slot.Skipped
 	}
 	l.slot.Doubt = max(l.slot.Doubt, ahead)
-}
-
-// listenForRetirement has the leg end before its job continues as new.
-func (l *loopLeg) listenForRetirement(ctx workflow.Context) {
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		workflow.GetSignalChannel(ctx, wire.SignalRetire).Receive(ctx, nil)
-		l.retired = true
-		l.Retire()
-	})
 }
 
 func (l *loopLeg) answerQueries(ctx workflow.Context) error {
