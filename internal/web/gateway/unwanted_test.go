@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,7 +52,9 @@ func (s *served) announce(method, path, more, body string) net.Conn {
 func requireClosed(t *testing.T, c net.Conn) {
 	t.Helper()
 	_, err := io.Copy(io.Discard, c)
-	require.NoError(t, err)
+	if !errors.Is(err, syscall.ECONNRESET) { // what had been sent and was not read, and this test was too slow to see the end before
+		require.NoError(t, err)
+	}
 }
 
 const (
