@@ -19,6 +19,7 @@ import (
 	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
@@ -288,22 +289,22 @@ func TestLoop_RetiredAsItsExecutionEnds(t *testing.T) {
 	require.NoError(t, s.temporal.SignalWorkflow(t.Context(), leg, "", wire.SignalRetire, nil))
 	stop() // the execution ends
 	t.Cleanup(coordinate())
-	require.Eventually(t, func() bool {
-		return l.count(leg, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) > 1 || l.count(leg, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED) > 0
-	}, 10*time.Minute, 10*time.Millisecond)
-	require.Equal(t, 1, l.count(leg, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED), "executions")
+	executions := func(e *history.HistoryEvent) bool { return e.GetActivityTaskScheduledEventAttributes() != nil }
+	end := func(e *history.HistoryEvent) bool { return e.GetWorkflowExecutionCompletedEventAttributes() != nil }
+	require.Eventually(t, func() bool { return l.count(leg, executions) > 1 || l.count(leg, end) > 0 }, 10*time.Minute, 10*time.Millisecond)
+	require.Equal(t, 1, l.count(leg, executions))
 	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), name, "", "test"))
 }
 
-// count returns how many events of a type a workflow has.
-func (j *theJob) count(id string, kind enums.EventType) (n int) {
+// count returns how many events of a kind a workflow has.
+func (j *theJob) count(id string, is func(*history.HistoryEvent) bool) (n int) {
 	events := j.s.temporal.GetWorkflowHistory(j.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil {
 			return n
 		}
-		if event.GetEventType() == kind {
+		if is(event) {
 			n++
 		}
 	}
@@ -312,15 +313,7 @@ func (j *theJob) count(id string, kind enums.EventType) (n int) {
 
 // hasSignal reports whether a workflow has got a signal.
 func (j *theJob) hasSignal(id, name string) bool {
-	events := j.s.temporal.GetWorkflowHistory(j.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		event, err := events.Next()
-		if err != nil {
-			return false
-		}
-		if event.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == name {
-			return true
-		}
-	}
-	return false
+	return j.count(id, func(e *history.HistoryEvent) bool {
+		return e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == name
+	}) > 0
 }

@@ -25,8 +25,8 @@ type Server struct {
 	alive   io.Closer // the server ends when this is closed
 }
 
-// program is the server's program, which lies in the cache of builds: "go run" links it once for all tests, and again after a change. Who
-// links it is told where it lay before it came there, and asks again.
+// program is the server's program, which lies in the cache of builds: "go run" links it once for all tests, and again after a change. The
+// run that links it prints a path that is gone when the run ends: the next one prints that in the cache.
 var program = sync.OnceValues(func() (path string, err error) {
 	for range 2 {
 		cmd := exec.Command("go", "run", "-exec", "echo", "github.com/stint-run/stint/internal/test/testserver/serve")

@@ -52,7 +52,14 @@ func (s *served) announce(method, path, more, body string) net.Conn {
 func requireClosed(t *testing.T, c net.Conn) {
 	t.Helper()
 	_, err := io.Copy(io.Discard, c)
-	if !errors.Is(err, syscall.ECONNRESET) { // what had been sent and was not read, and this test was too slow to see the end before
+	require.NoError(t, err)
+}
+
+// requireClosedUnread is requireClosed for a connection of which the gateway may not have read everything: half a second after its end
+// comes a reset, which a slow machine sees first.
+func requireClosedUnread(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, syscall.ECONNRESET) {
 		require.NoError(t, err)
 	}
 }
@@ -107,7 +114,11 @@ func TestUnwanted_NeverSent(t *testing.T) {
 	}
 	for i, r := range requests {
 		require.Equal(t, r.status, replyOn(t, all[i]).status, "%s %s %q", r.method, r.path, r.more)
-		requireClosed(t, all[i])
+		if r.body == "" {
+			requireClosed(t, all[i])
+		} else {
+			requireClosedUnread(t, all[i])
+		}
 	}
 	s.requireUnharmed()
 	require.Zero(t, f.resets.Load(), "what is refused is not done")
