@@ -104,7 +104,7 @@ func TestBrutal_LoopWithAKilledWorker(t *testing.T) {
 	serve := func() *process {
 		return b.spawn("worker", "--pool", "p", "--exec", filter, "--slots", "1", "--allow", b.dir)
 	}
-	first := serve()
+	serving := serve()
 	b.stint("loop", "--name", "probe", "--pool", "p", "--every", "50ms", "--expiry", "6s", "-o", "out/").exits(starter.ExitOK)
 	before := int64(0) // ordinal after the last tick that lost workers have begun
 	for range 2 {
@@ -117,9 +117,9 @@ func TestBrutal_LoopWithAKilledWorker(t *testing.T) {
 			from, next := slices.Min(ticks), slices.Max(ticks)+1+20
 			return at.Doubt >= next && at.Stats.Repeated+at.Unsure >= min(next, before)-from
 		})
-		first.kill()
+		serving.kill()
 		before = max(before, slices.Max(b.ticks(mark))+1)
-		first = serve()
+		serving = serve()
 	}
 	mark := b.size("witness")
 	eventually(t, "new ticks", func() bool {
