@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/feed"
@@ -413,6 +414,37 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	w.progressAt(4*time.Second, &p)
 	w.run()
 	require.Equal(t, 3, p.Feed.Backlog)
+}
+
+// F11: a run of the job that is not the leg's own ends it, also if it only keeps results for clients: that run needs its workflow ID. What
+// its own run says was meant for a leg that had the ID before, and comes late.
+func TestFeedLeg_F11_Disowned(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		by   string
+		at   time.Duration
+		ends time.Duration // about
+	}{
+		{"another", time.Second, time.Second},
+		{"another", time.Minute, time.Minute}, // it keeps a result
+		{"own", time.Second, limits.DefaultKeep},
+		{"own", time.Minute, limits.DefaultKeep},
+	} {
+		w := setupFeed(t, nil)
+		w.in.Ref.Run = "own"
+		w.takes = 5 * time.Second
+		w.exchange(0, "a", wire.Exchange{Items: []json.RawMessage{[]byte("7")}, Want: true})
+		w.close(2 * time.Second)
+		w.env.RegisterDelayedCallback(func() { w.env.SignalWorkflow(wire.SignalDisowned, test.by) }, test.at)
+		w.env.ExecuteWorkflow(FeedLeg, w.in)
+		require.True(t, w.env.IsWorkflowCompleted())
+		require.WithinDuration(t, w.began.Add(test.ends), w.env.Now(), 10*time.Second, "%+v", test)
+		if test.ends > test.at || test.at > w.takes {
+			require.NoError(t, w.env.GetWorkflowError(), "it has reported its end")
+			continue
+		}
+		require.ErrorContains(t, w.env.GetWorkflowError(), "canceled")
+	}
 }
 
 // successor sets the time from which the next leg stands by, and returns a counter of the signals that tell it to take items. Such a

@@ -130,7 +130,7 @@ const (
 	SignalCounts   = "progress of leg"     // leg → job: how many of its items have failed; argument Counts
 	SignalPool     = "workers seen by leg" // leg → job: what has become known of the pool; argument PoolReport
 	SignalKept     = "leg has committed"   // leg → job: what a leg that continues as new has committed; argument KeptResult
-	SignalDisowned = "disowned"            // job → leg that an earlier run of the job has started: the leg's own job has ended
+	SignalDisowned = "disowned"            // job → leg that an earlier run of the job has started: the leg's own job has ended; argument the job's run
 	SignalRetire   = "retire"              // job → leg of a loop: it ends once its slot's execution has
 )
 

@@ -108,7 +108,7 @@ func ReceiveFromLegs[T any](o *Outbox, run, name string, fn func(T)) {
 			fn(s.Value)
 			return
 		}
-		o.Send(s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, nil)
+		o.Send(s.Leg.ID, s.Leg.RunID, wire.SignalDisowned, run)
 	})
 }
 

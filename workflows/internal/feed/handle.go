@@ -87,7 +87,7 @@ func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.
 		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || h.c.Ending() {
 			return child
 		}
-		h.c.Outbox.Send(h.ID(), "", wire.SignalDisowned, nil)
+		h.c.Outbox.Send(h.ID(), "", wire.SignalDisowned, h.c.State.Ref.Run)
 		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
 	}
 }

@@ -129,6 +129,7 @@ type feedLeg struct {
 	updates   int
 	concluded bool
 	orphaned  bool        // the job has ended: what is not committed is asked for by the one that continues it
+	disowned  bool        // another run of the job needs the leg's workflow ID
 	touched   time.Time   // when a client was here last
 	stalled   time.Time   // nothing has finished since then, for long; zero: it is not so
 	counted   wire.Counts // outcomes of the present session's items
@@ -247,7 +248,7 @@ func (l *feedLeg) listen(canceled workflow.Context) {
 	// too.
 	receive(l, wire.SignalAlive, func(any) { l.sealIfLong() })
 	receive(l, wire.SignalBar, func(any) { l.intake.Bar() })
-	receive(l, wire.SignalDisowned, func(any) { l.orphan() })
+	receive(l, wire.SignalDisowned, l.disown)
 	workflow.Go(canceled, func(ctx workflow.Context) {
 		ctx.Done().Receive(ctx, nil)
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -280,6 +281,16 @@ func (l *feedLeg) checkJob(ctx workflow.Context) {
 	if sent := l.link.Signal(wire.SignalAlive, nil); sent != nil && sent.Get(ctx, nil) == nil {
 		return // if that is another run of the job, it says so
 	}
+	l.orphan()
+}
+
+// disown ends the leg if a run of the job that is not its own says so: that needs its workflow ID, so results wait for
+// clients no longer. What is meant for a leg that had the ID before, and has ended, may come late.
+func (l *feedLeg) disown(by string) {
+	if by == l.in.Ref.Run {
+		return
+	}
+	l.disowned = true
 	l.orphan()
 }
 
@@ -320,14 +331,14 @@ func (l *feedLeg) conclude() wire.LegResult {
 // linger keeps the leg while clients have results to take.
 func (l *feedLeg) linger() {
 	ctx := l.ctx
-	for l.intake.Unclaimed() && !l.Halted() {
+	for l.intake.Unclaimed() && !l.Halted() && !l.disowned {
 		wait := l.in.Spec.Feed.Keep - workflow.Now(ctx).Sub(l.touched)
 		if wait <= 0 {
 			break
 		}
-		_, _ = workflow.AwaitWithTimeout(ctx, wait, func() bool { return !l.intake.Unclaimed() })
+		_, _ = workflow.AwaitWithTimeout(ctx, wait, func() bool { return !l.intake.Unclaimed() || l.disowned })
 	}
-	_ = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && l.link.Empty() })
+	_ = workflow.Await(ctx, func() bool { return l.disowned || workflow.AllHandlersFinished(ctx) && l.link.Empty() })
 }
 
 // describe keeps the leg's state where people who look at the workflow find it.
