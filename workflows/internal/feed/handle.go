@@ -73,7 +73,8 @@ func (w *feedWork) startLeg() {
 const (
 	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs
 	// notice the end of their job at once, if a worker is there and they have begun. One whose start the server had not
-	// yet reported when its job ended has no workflow task: it is disowned, which gives it one.
+	// yet reported when its job ended has no workflow task, and one that only keeps results for clients stays: either is
+	// disowned, which gives it a task and ends it.
 	startTries = 60
 	startWait  = time.Second
 )

@@ -328,7 +328,7 @@ func (l *feedLeg) conclude() wire.LegResult {
 	return result
 }
 
-// linger keeps the leg while clients have results to take.
+// linger keeps the leg while clients have results to take, and no other run of the job needs its workflow ID.
 func (l *feedLeg) linger() {
 	ctx := l.ctx
 	for l.intake.Unclaimed() && !l.Halted() && !l.disowned {
