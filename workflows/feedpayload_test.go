@@ -210,14 +210,14 @@ func (f *anyFeed) weigh(bytes int) {
 
 func newAnyFeed(t *testing.T, seed uint64) *anyFeed {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	var all []job.Stage
-	for n := range rng.IntN(4) {
+	all := make([]job.Stage, rng.IntN(4))
+	for n := range all {
 		stage := job.Stage{Name: fmt.Sprintf("s%d", n), Pool: "risk", BatchItems: []int64{0, 0, 1, 7}[rng.IntN(4)]}
 		if rng.IntN(2) == 0 {
-			stage = ensembleOf(stage.Name, 2+rng.IntN(7))
+			stage = ensembleOf(stage.Name, 2+rng.IntN(min(8, limits.MaxStages/len(all))-1))
 			stage.KeepErrors = rng.IntN(2) == 0
 		}
-		all = append(all, stage)
+		all[n] = stage
 	}
 	f := newFeedOf(t, []int64{0, 1, 5}[rng.IntN(3)], all)
 	f.seed, f.rng, f.in.Window = seed, rng, 1+rng.IntN(4)
