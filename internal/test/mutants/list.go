@@ -244,6 +244,18 @@ var mutants = []mutant{
 		pkg: "./workflows", tests: "TestFeedLeg_F11_IdleLegIsSealed",
 	},
 
+	// legs of another run
+	{
+		name: "disowned: a leg of a feed ends when its own run's word to one that had its workflow ID before comes late", file: "workflows/internal/feed/leg.go",
+		old: `if by == l.in.Ref.Run {`, new: `if by == "" {`,
+		pkg: "./workflows", tests: "TestFeedLeg_F11_Disowned",
+	},
+	{
+		name: "disowned: a leg of a feed that only keeps results keeps its workflow ID, too", file: "workflows/internal/feed/leg.go",
+		old: "\tl.disowned = true\n", new: "",
+		pkg: "./workflows", tests: "TestFeedLeg_F11_Disowned",
+	},
+
 	// outcomes before a call
 	{
 		name: "outcomes: those behind an item without one are recorded", file: "internal/run/calls/answer.go",
