@@ -118,6 +118,8 @@ type Options struct {
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// CameBack reports to a workflow that an execution is alive which the server has given up. Nil: nobody hears of it.
 	CameBack func(ctx context.Context, workflowID, runID string, back wire.CameBack) error
+	// Heartbeat sends an execution's heartbeat at once. Nil: it is held back for as long as the SDK does so.
+	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
 	// Observer gets what the executions of Process do. Default: none.
 	Observer calls.Observer
 }

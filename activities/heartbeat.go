@@ -34,32 +34,31 @@ func (t *heartbeatThrottle) send(now time.Time) bool {
 	return true
 }
 
-// beating heartbeats in the background until the returned function is called: for activities
-// whose heartbeats say only that their process lives, since what they wait for (an input, the disk) may take long.
-func beating(ctx context.Context) (stop func()) {
-	if !activity.IsActivity(ctx) {
-		return func() {}
+// beating heartbeats in the background until the returned function is called: for activities whose heartbeats say only
+// that their process lives, and these details, since what they wait for (an input, the disk) may take long. The function
+// reports whether there have been any heartbeats.
+func beating(ctx context.Context, details ...any) (stop func() bool) {
+	if !activity.IsActivity(ctx) || activity.GetInfo(ctx).HeartbeatTimeout <= 0 {
+		return func() bool { return false }
 	}
-	timeout := activity.GetInfo(ctx).HeartbeatTimeout
-	if timeout <= 0 {
-		return func() {}
-	}
+	begun := false
 	done, ended := make(chan struct{}), make(chan struct{})
 	failed := func(err error) { activity.GetLogger(ctx).Error("no more heartbeats", "error", err) } // so the activity will expire
 	trap.Watched("heartbeating", failed, func() {
 		defer close(ended)
-		ticks := time.NewTicker(timeout / 4)
+		ticks := time.NewTicker(activity.GetInfo(ctx).HeartbeatTimeout / 4)
 		defer ticks.Stop()
 		for {
 			select {
 			case <-ticks.C:
-				activity.RecordHeartbeat(ctx)
+				begun = true
+				activity.RecordHeartbeat(ctx, details...)
 			case <-done:
 				return
 			}
 		}
 	})
-	return func() { close(done); <-ended }
+	return func() bool { close(done); <-ended; return begun }
 }
 
 // beat returns what offers heartbeats: it sends one if the server expects one, or if something has been answered.

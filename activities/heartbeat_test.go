@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/run/calls/callstest"
 	"github.com/stint-run/stint/internal/test/jobtest"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
@@ -32,18 +35,79 @@ func TestBeating(t *testing.T) {
 	})
 }
 
-// A batch that waits for a place heartbeats meanwhile.
+// A batch that waits for a place heartbeats meanwhile, and says so (K9). Before its first call the server hears that it
+// waits no longer.
 func TestProcess_BeatsWhileItWaitsForAPlace(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(10))
 	batch := f.plan()[0]
-	requireBeats(t, func(enough <-chan struct{}) func(context.Context) error {
-		f.serve(&callstest.Handler{}, Options{Slots: &late{calls.AnySlot{}, enough}})
+	var over atomic.Int64
+	beats := requireBeats(t, func(enough <-chan struct{}) func(context.Context) error {
+		f.serve(&callstest.Handler{Each: func(c *calls.Call, item calls.Item) {
+			require.EqualValues(t, 1, over.Load())
+			c.Answer.Line(item.Data)
+		}}, Options{
+			Slots: &late{calls.AnySlot{}, enough},
+			Heartbeat: func(_ context.Context, token []byte, details ...any) error {
+				require.NotEmpty(t, token)
+				require.False(t, details[0].(wire.Hint).Waiting)
+				require.Equal(t, batch.String(), details[0].(wire.Hint).Batch)
+				over.Add(1)
+				return nil
+			},
+		})
 		return func(ctx context.Context) error {
 			_, err := f.acts.Process(ctx, f.input(batch))
 			return err
 		}
 	})
+	require.EqualValues(t, 1, over.Load())
+	for _, beat := range beats[:3] {
+		require.Equal(t, wire.Hint{Waiting: true}, beat)
+	}
+}
+
+// A batch that has a place at once has nothing to say of a wait.
+func TestProcess_DoesNotWait(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	batch := f.plan()[0]
+	f.serve(&callstest.Handler{}, Options{Heartbeat: func(context.Context, []byte, ...any) error {
+		t.Error("a heartbeat without a wait")
+		return nil
+	}})
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivity(f.acts.Process)
+	_, err := env.ExecuteActivity(f.acts.Process, f.input(batch))
+	require.NoError(t, err)
+}
+
+// An execution that the server gives up while it waits for a place comes back, too.
+func TestProcess_ComesBackFromItsWait(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(10))
+	batch := f.plan()[0]
+	back := make(chan wire.CameBack, 1)
+	f.serve(&callstest.Handler{}, Options{
+		Slots:    &asked{Slots: calls.AnySlot{}, err: context.Canceled},
+		CameBack: func(_ context.Context, _, _ string, b wire.CameBack) error { back <- b; return nil },
+	})
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		ctx, giveUp := context.WithCancelCause(ctx)
+		giveUp(serviceerror.NewNotFound("expired"))
+		_, err := f.acts.Process(ctx, f.input(batch))
+		require.ErrorIs(t, err, context.Canceled)
+		select {
+		case b := <-back:
+			require.Equal(t, activity.GetInfo(ctx).ActivityID, b.Activity)
+		case <-time.After(time.Minute):
+			t.Error("it has not been reported")
+		}
+		return nil
+	}, activity.RegisterOptions{Name: "Waits"})
+	_, err := env.ExecuteActivity("Waits")
+	require.NoError(t, err)
 }
 
 // late has no place until enough is closed.
@@ -73,29 +137,39 @@ func TestProcess_TakesItsSlotAlone(t *testing.T) {
 	}
 }
 
-// asked notes for what a slot was taken last.
+// asked notes for what a slot was taken last, or should have been.
 type asked struct {
 	calls.Slots
 	occupant calls.Occupant
+	err      error // instead of a slot
 }
 
 func (s *asked) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error) {
-	s.occupant = o
+	if s.occupant = o; s.err != nil {
+		return nil, s.err
+	}
 	return s.Slots.Take(ctx, o)
 }
 
-// requireBeats runs an activity that waits until enough is closed, which it is after three heartbeats.
-func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Context) error) {
+// requireBeats runs an activity that waits until enough is closed, which it is after three heartbeats. It returns what
+// these, and those after them, have said.
+func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Context) error) (said []wire.Hint) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
 	env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute}) // on a busy machine it may take long to begin
-	var beats atomic.Int64
+	var mu sync.Mutex
 	enough := make(chan struct{})
-	env.SetOnActivityHeartbeatListener(func(*activity.Info, converter.EncodedValues) {
-		if beats.Add(1) == 3 {
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		mu.Lock()
+		defer mu.Unlock()
+		var hint wire.Hint
+		if details.HasValues() {
+			require.NoError(t, details.Get(&hint))
+		}
+		if said = append(said, hint); len(said) == 3 {
 			close(enough)
 		}
 	})
@@ -107,6 +181,9 @@ func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Con
 		}), "Waits").Get(ctx, nil)
 	})
 	require.NoError(t, env.GetWorkflowError())
+	mu.Lock()
+	defer mu.Unlock()
+	return said
 }
 
 // Outside of an activity, and in one without a heartbeat timeout, there is nothing to do.

@@ -30,20 +30,18 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 	if err := in.Valid(); err != nil {
 		return wire.ProcessResult{}, sendable(ledger.Permanent(job.ErrorInvalid, fmt.Errorf("executing %s: %w", in.Batch, err)))
 	}
-	began := time.Now()
-	stop := beating(ctx) // it may have to wait
-	slot, err := a.opts.Slots.Take(ctx, calls.Occupant{Job: in.Ref.Job, Batch: in.Batch.String(), Items: in.Todo(), Alone: in.Alone})
-	stop()
+	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now()}
+	err = e.takeSlot()
 	if errors.Is(err, calls.ErrNoSlot) {
 		return wire.ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends, or has all its calls in hand
 	}
 	if err != nil {
+		e.cameBack()
 		return wire.ProcessResult{}, fmt.Errorf("taking a slot: %w", err)
 	}
-	defer slot.Leave()
+	defer e.slot.Leave()
 	a.opts.Observer.BatchBegan(in.Ref.Job)
 	defer func() { a.opts.Observer.BatchEnded(in.Ref.Job, err) }()
-	e := &execution{acts: a, in: in, slot: slot, began: began}
 	result, err = patiently(ctx, a.opts.Patience, func(ctx context.Context) (wire.ProcessResult, error) {
 		e.ctx = ctx
 		return e.process()
@@ -53,9 +51,27 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 		return result, e.broken(err)
 	}
 	if in.Items == nil { // callers wait for the results of a feed's batch
-		slot.Report(ctx)
+		e.slot.Report(ctx)
 	}
 	return result, nil
+}
+
+// takeSlot waits for a place. Its heartbeats say so, because a worker that dies meanwhile does not die of the batch's
+// items. If there have been any, the server hears of the end of the wait before an item is begun.
+func (e *execution) takeSlot() (err error) {
+	stop := beating(e.ctx, wire.Hint{Waiting: true})
+	e.slot, err = e.acts.opts.Slots.Take(e.ctx, calls.Occupant{
+		Job: e.in.Ref.Job, Batch: e.in.Batch.String(), Items: e.in.Todo(), Alone: e.in.Alone,
+	})
+	if beaten := stop(); err != nil || !beaten || e.acts.opts.Heartbeat == nil {
+		return err
+	}
+	info, hint := activity.GetInfo(e.ctx), e.whereabouts(nil)
+	activity.RecordHeartbeat(e.ctx, hint) // instead of one that the SDK may still hold back
+	ctx, cancel := context.WithTimeout(e.ctx, info.HeartbeatTimeout)
+	defer cancel()
+	_ = e.acts.opts.Heartbeat(ctx, info.TaskToken, hint) // without it, the worker's death would say nothing: that is borne some times
+	return nil
 }
 
 func (e *execution) process() (wire.ProcessResult, error) {

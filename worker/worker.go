@@ -136,7 +136,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 			}
 			return piece, nil
 		},
-		Notice: stops.Find,
+		Notice: stops.Find, Heartbeat: temporal.RecordActivityHeartbeat,
 		CameBack: func(ctx context.Context, id, run string, back wire.CameBack) error {
 			return temporal.SignalWorkflow(ctx, id, run, wire.SignalCameBack, back)
 		},

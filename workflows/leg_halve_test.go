@@ -121,6 +121,56 @@ func TestSuspects_Hint(t *testing.T) {
 	}
 }
 
+// K9: a worker that dies while a batch waits for a place in it has not died of the batch's items, not even of one that
+// waits to be alone there. If it seems so each time, it is the item after all: it ends its worker before that has
+// said that the wait is over.
+func TestSuspects_Waiting(t *testing.T) {
+	t.Parallel()
+	waiting := temporal.NewHeartbeatTimeoutError(wire.Hint{Waiting: true})
+	for name, test := range map[string]struct {
+		fails  func(x *execution, lost int) error
+		failed int64
+	}{
+		"none is bad": {func(x *execution, lost int) error {
+			switch {
+			case lost < 2:
+				return heartbeatTimeout() // as the other batches of the worker
+			case x.in.Alone && lost < 2+9:
+				return waiting
+			}
+			return nil
+		}, 0},
+		"one is bad": {func(x *execution, _ int) error {
+			if x.in.Verdict == nil && x.in.Batch.First <= 2 && x.in.Batch.First+x.takes() > 2 {
+				return waiting
+			}
+			return nil
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 0)
+			w.perBatch, w.spec.Attempts = 4, 2
+			lost := 0
+			w.process = func(x *execution) {
+				if x.in.Verdict != nil {
+					x.records()
+				} else if err := test.fails(x, lost); err != nil {
+					lost++
+					x.fails(err)
+				}
+			}
+			result, err := w.runLeg(w.legInput(1))
+			require.NoError(t, err)
+			require.Nil(t, result.Error)
+			require.EqualValues(t, test.failed, result.Totals.Failed)
+			require.EqualValues(t, 4-test.failed, result.Totals.OK)
+			require.GreaterOrEqual(t, lost, 2+9)
+			require.Less(t, lost, 40)
+		})
+	}
+}
+
 // An item that kills the process of the whole job, with all that runs beside it, is found over as many
 // restarts: each batch may lose two processes, then it is narrowed down.
 func TestSuspects_OfADeadProcess(t *testing.T) {

@@ -315,6 +315,8 @@ type Hint struct {
 	Count int64  `json:"count"`
 	Batch string `json:"batch,omitempty"` // as people read it: "items 12,000–12,999"
 	SlotRef
+	// Waiting: for a place in a slot, so nothing is in hand, and nothing else is said.
+	Waiting bool `json:"waiting,omitempty"`
 	// Timers are those that the slot's process, or the batch's handler, holds: the MaxHinted earliest ones.
 	Timers []HeldTimer `json:"timers,omitempty"`
 	// Clock is where the slot of a loop stands; nil: the batch is no loop's.

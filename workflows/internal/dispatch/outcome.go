@@ -112,12 +112,16 @@ func (d *Dispatcher) failed(t task, err error) {
 // says that it was lost, and had nothing in hand then, so that its loss says nothing of the items.
 func (d *Dispatcher) recovered(t task, err error) (left task, idle bool) {
 	hint := lastHint(err)
+	lost := execute.IsTimeout(err) || execute.IsType(err, wire.ErrorOrphaned)
+	if lost && hint != nil && hint.Waiting && t.Returns < maxReturns { // a later heartbeat may not have arrived
+		t.Returns++
+		return t, true
+	}
 	left, known := d.recoveredBy(t, hint)
 	if !known {
 		return t, false
 	}
 	d.reportCounts()
-	lost := execute.IsTimeout(err) || execute.IsType(err, wire.ErrorOrphaned)
 	return left, lost && hint.Count == 0
 }
 
