@@ -27,8 +27,7 @@ const (
 
 // cutOff reports whether an activity was cancelled because its heartbeats do not reach the server.
 func cutOff(ctx context.Context) bool {
-	var refused serviceerror.ServiceError
-	return errors.As(context.Cause(ctx), &refused) && !disowned(ctx)
+	return errors.As(context.Cause(ctx), new(serviceerror.ServiceError)) && !disowned(ctx)
 }
 
 // cameBack reports an execution that the server has given up, or may have given up, although its worker has it alive:
@@ -54,8 +53,7 @@ func (e *execution) cameBack() {
 		defer cancel()
 		for ctx.Err() == nil {
 			err := report(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, back)
-			var gone *serviceerror.NotFound
-			if err == nil || errors.As(err, &gone) || !backoff.Wait(cameBackPause, e.acts.closed) {
+			if err == nil || errors.As(err, new(*serviceerror.NotFound)) || !backoff.Wait(cameBackPause, e.acts.closed) {
 				return
 			}
 		}

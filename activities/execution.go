@@ -144,8 +144,7 @@ func (e *execution) limits() calls.WatchLimits {
 // disowned reports whether an activity was cancelled because the server knows of it no more: it has
 // expired, or its workflow has ended. Nobody will take its result.
 func disowned(ctx context.Context) bool {
-	var unknown *serviceerror.NotFound
-	return errors.As(context.Cause(ctx), &unknown)
+	return errors.As(context.Cause(ctx), new(*serviceerror.NotFound))
 }
 
 func (e *execution) close() {

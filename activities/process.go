@@ -60,9 +60,8 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 // items. If there have been any, the server hears of the end of the wait before an item is begun.
 func (e *execution) takeSlot() (err error) {
 	stop := beating(e.ctx, wire.Hint{Waiting: true})
-	e.slot, err = e.acts.opts.Slots.Take(e.ctx, calls.Occupant{
-		Job: e.in.Ref.Job, Batch: e.in.Batch.String(), Items: e.in.Todo(), Alone: e.in.Alone,
-	})
+	o := calls.Occupant{Job: e.in.Ref.Job, Batch: e.in.Batch.String(), Items: e.in.Todo(), Alone: e.in.Alone}
+	e.slot, err = e.acts.opts.Slots.Take(e.ctx, o)
 	if beaten := stop(); err != nil || !beaten || e.acts.opts.Heartbeat == nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -120,12 +121,7 @@ func (o ScheduleOptions) checkTimes() error {
 	return nil
 }
 
-func (o ScheduleOptions) overlap() Overlap {
-	if o.Overlap == "" {
-		return OverlapSkip
-	}
-	return o.Overlap
-}
+func (o ScheduleOptions) overlap() Overlap { return cmp.Or(o.Overlap, OverlapSkip) }
 
 func overlapNames() string {
 	var names []string

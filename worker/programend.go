@@ -193,10 +193,12 @@ func (p *program) Reap(ctx context.Context, e watchdog.Expiry) error {
 	}
 	select {
 	case <-p.exited:
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("process %d has been killed, and has not ended: %w", p.pid(), ctx.Err())
+		if !p.over() {
+			return fmt.Errorf("process %d has been killed, and has not ended: %w", p.pid(), ctx.Err())
+		}
 	}
+	return nil
 }
 
 // condemn ends the heartbeats of batches with calls in the program: it may not be killed in time, or at all. It returns

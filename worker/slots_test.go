@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -82,6 +83,21 @@ func TestServe_NobodyVouchesForACondemnedProgram(t *testing.T) {
 	require.Equal(t, []int{1, 1}, doubts)
 	require.NoError(t, p.Reap(t.Context(), watchdog.Expiry{Scope: "load"}))
 	<-p.ended
+}
+
+// T14: a program that has ended is reaped, also if the watchdog stops just then.
+func TestServe_ReapedWhenTheWatchdogStops(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.serve(f.program("yes"))
+	p := f.running(0)
+	p.child.Kill()
+	<-p.exited
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 64 { // both are ready each time
+		require.NoError(t, p.Reap(stopped, watchdog.Expiry{Scope: "load"}))
+	}
 }
 
 // A panic in one of the worker's goroutines ends as an error, and ends the program that it concerns.

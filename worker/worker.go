@@ -240,9 +240,7 @@ const (
 )
 
 func (w *Worker) sdkOptions(o sdkworker.Options) sdkworker.Options {
-	if o.WorkerStopTimeout == 0 {
-		o.WorkerStopTimeout = ioDrain
-	}
+	o.WorkerStopTimeout = cmp.Or(o.WorkerStopTimeout, ioDrain)
 	o.OnFatalError, o.DeadlockDetectionTimeout = w.end, deadlock
 	return o
 }

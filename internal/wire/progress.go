@@ -31,9 +31,7 @@ func Include(r *job.Report, p job.Progress) {
 		r.Loop.Include(p.Loop...)
 	}
 	r.Oldest = cmp.Or(r.Oldest, p.Oldest) // of the leg that was started first
-	if p.LastFailure != "" {
-		r.LastFailure = p.LastFailure
-	}
+	r.LastFailure = cmp.Or(p.LastFailure, r.LastFailure)
 }
 
 // addFeed adds the report of another leg; other may be nil.

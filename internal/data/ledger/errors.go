@@ -69,9 +69,7 @@ func Plain(err error) error {
 // Raised returns what an activity returns for err: the error that decides what follows, however deep it lies,
 // and for an error of the store that nobody has judged yet, what StoreError makes of it.
 func Raised(err error) error {
-	var judged *Judged
-	var op *store.OpError
-	if errors.As(err, &judged) || errors.As(err, &op) {
+	if errors.As(err, new(*Judged)) || errors.As(err, new(*store.OpError)) {
 		return StoreError(job.ErrorOutput, err)
 	}
 	return err

@@ -152,8 +152,7 @@ func (t *table) addKeys(line []byte) error {
 		t.columns = append(t.columns, string(key))
 		return nil
 	})
-	var broken *notObjectError
-	if first && errors.As(err, &broken) {
+	if first && errors.As(err, new(*notObjectError)) {
 		return errLines
 	}
 	return err

@@ -2,6 +2,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,10 +43,7 @@ func Address(what, address string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %q: use HOST:PORT, or PORT for this machine only; port 0 takes a free one", what, address)
 	}
-	if host == "" {
-		host = loopback
-	}
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(cmp.Or(host, loopback), port), nil
 }
 
 // Endpoint answers HTTP requests. It must be closed.

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -114,9 +115,7 @@ func (in *Intake) Session() int64 { return in.session }
 // Reset begins the next session, or the given one if that is later: what waits is discarded. It returns how many items.
 func (in *Intake) Reset(session int64, now time.Time) int64 {
 	in.now = now
-	if session == 0 {
-		session = in.session + 1
-	}
+	session = cmp.Or(session, in.session+1)
 	if session <= in.session {
 		return 0
 	}
