@@ -283,4 +283,16 @@ var mutants = []mutant{
 		old: `if best == nil || o.Alone && used && !beside {`, new: `if best == nil {`,
 		pkg: "./worker", tests: "TestPlaces_Alone",
 	},
+
+	// losses while a batch waits for a place
+	{
+		name: "waiting: a worker that is lost while a batch waits in it counts against the batch's items", file: "workflows/internal/dispatch/outcome.go",
+		old: `hint.Waiting && t.Returns < maxReturns`, new: `hint.Waiting && t.Returns < 0`,
+		pkg: "./workflows", tests: "TestSuspects_Waiting",
+	},
+	{
+		name: "waiting: the server does not hear of the end of the wait", file: "activities/process.go",
+		old: "!beaten ||", new: "beaten ||",
+		pkg: "./activities", tests: "TestProcess_BeatsWhileItWaitsForAPlace",
+	},
 }
