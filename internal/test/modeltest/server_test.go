@@ -569,7 +569,7 @@ func (v *server) follow(s *side, e *execution, i int, work *work, batch bool) er
 			v.note("%s is given up", work.name)
 			v.gone = append(v.gone, e)
 			s.pause()
-			return temporal.NewHeartbeatTimeoutError()
+			return temporal.NewHeartbeatTimeoutError(v.beaten(batch)...)
 		}
 		if fault > 0 {
 			v.note("an operation of %s: fault %d", work.name, fault)
@@ -613,10 +613,20 @@ func (v *server) fault(w *work) int {
 
 // lost is the error of an execution whose process has died.
 func (v *server) lost(batch bool) error {
+	beaten := v.beaten(batch)
 	if batch && v.pick(2, 40) == 1 {
-		return temporal.NewNonRetryableApplicationError("the process that ran this has ended", wire.ErrorOrphaned, nil)
+		return temporal.NewNonRetryableApplicationError("the process that ran this has ended", wire.ErrorOrphaned, nil, beaten...)
 	}
-	return temporal.NewHeartbeatTimeoutError()
+	return temporal.NewHeartbeatTimeoutError(beaten...)
+}
+
+// beaten is what the last heartbeat said that has reached the server: often nothing, and sometimes what was so long before.
+func (v *server) beaten(batch bool) []any {
+	if batch && v.pick(2, 20) == 1 {
+		v.note("while it waits for a place, as far as the server knows")
+		return []any{wire.Hint{Waiting: true}}
+	}
+	return nil
 }
 
 // raised is an activity's error as the workflow gets it.
