@@ -191,14 +191,15 @@ func TestEach_Expires(t *testing.T) {
 		}
 		return s, nil
 	})
-	f := setup(t)
-	f.limits.Timeout = 200 * time.Millisecond
-	o := f.run(h, "in.txt", "a\nb\nc\n")
-	require.Equal(t, lines(`"a"`, `"c"`), o.output)
-	require.Equal(t, job.KindExpired, o.failures[0].Kind)
-	require.Contains(t, o.failures[0].Error.Message, "200ms")
-	require.Equal(t, f.limits.Attempts, o.only(t).Attempts, "as often as one in its own process")
-	require.EqualValues(t, f.limits.Attempts, o.totals.Expiries)
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.limits.Timeout = 200 * time.Millisecond
+		o := f.run(h, "in.txt", "a\nb\nc\n")
+		require.Equal(t, lines(`"a"`, `"c"`), o.output)
+		require.Equal(t, job.KindExpired, o.failures[0].Kind)
+		require.Contains(t, o.failures[0].Error.Message, "200ms")
+		require.Equal(t, f.limits.Attempts, o.only(t).Attempts, "as often as one in its own process")
+		require.EqualValues(t, f.limits.Attempts, o.totals.Expiries)
+	})
 }
 
 // TestEach_TheTimeIsTheItems: many items that together take longer than the call's time are fine.
@@ -212,10 +213,11 @@ func TestEach_TheTimeIsTheItems(t *testing.T) {
 			return s, nil
 		}
 	})
-	f := setup(t)
-	f.limits.Timeout = 300 * time.Millisecond
-	o := f.run(h, "in.txt", strings.Repeat("a\n", 12))
-	require.Empty(t, o.failures)
+	bubble(t, func(t *testing.T, f *fixture) {
+		f.limits.Timeout = 300 * time.Millisecond
+		o := f.run(h, "in.txt", strings.Repeat("a\n", 12))
+		require.Empty(t, o.failures)
+	})
 }
 
 func TestBatch_GivesResultsInOrder(t *testing.T) {
