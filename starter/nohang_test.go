@@ -28,7 +28,7 @@ const (
 	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that has none and waits
 	// for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has connected, and only have to be
 	// shorter than for ever.
-	limitBound = 45 * time.Second
+	limitBound = 90 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
 	// atOnce is how many commands of a trouble run beside each other.
@@ -145,6 +145,8 @@ type site struct {
 	temporal sdkclient.Client
 	jobs     *jobs.Client // nil: the server answers nothing
 	running  []string     // workflow IDs of jobs and legs that run
+
+	startUp time.Duration // how long a command takes that does nothing
 }
 
 // serve starts the server.
@@ -326,12 +328,13 @@ func (a *attempt) wave() int {
 	return 1
 }
 
-// limit is the command's time limit: one that reaches all jobs needs more than a second for that.
-func (a *attempt) limit() string {
+// limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches all jobs.
+func (a *attempt) limit() time.Duration {
+	limit := min(max(time.Second, 10*a.startUp), 10*time.Second)
 	if a.wave() > 0 && !a.trouble.deaf {
-		return "4s"
+		limit *= 4
 	}
-	return "1s"
+	return limit
 }
 
 // runAll runs all attempts, several beside each other.
@@ -339,6 +342,9 @@ func (s *site) runAll() {
 	path, err := binary()
 	require.NoError(s.t, err)
 	for wave := range 3 {
+		began := time.Now()
+		require.NoError(s.t, exec.Command(path, "version").Run())
+		s.startUp = time.Since(began)
 		places := make(chan struct{}, atOnce)
 		var running sync.WaitGroup
 		for _, a := range s.attempts {
@@ -366,7 +372,7 @@ func (s *site) runAll() {
 func (a *attempt) run(path string) error {
 	line := slices.Clone(a.line)
 	if a.way == limitedTo && a.limited {
-		line = append(line, "--timeout", a.limit())
+		line = append(line, "--timeout", a.limit().String())
 	}
 	cmd := exec.Command(path, line...)
 	cmd.Env = []string{"TEMPORAL_ADDRESS=" + a.cable.address()}
