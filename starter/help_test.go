@@ -183,23 +183,24 @@ func TestStint_Completion(t *testing.T) {
 	for _, name := range []string{"nightly", "night-shift", "daily"} {
 		b.stint("start", "--pool", "p", "--name", name, "in.txt", "-o", name+".txt", "--wait").exits(starter.ExitOK)
 	}
-	// A server that takes longer than a shell waits for is asked again.
-	comes := func(want []string, args ...string) {
+	// answers are offers that need the server: if it takes longer than a shell waits for, there are none, and it is asked again.
+	answers := func(args ...string) (all []string) {
 		t.Helper()
-		eventually(t, fmt.Sprint(want), func() bool { return slices.Equal(want, offers(args...)) })
+		eventually(t, strings.Join(args, " "), func() bool { all = offers(args...); return len(all) > 0 })
+		return all
 	}
 	eventually(t, "the list of jobs", func() bool { return len(offers("status", "")) == 3 })
-	comes([]string{"night-shift", "nightly"}, "status", "ni")
-	comes([]string{"p"}, "stop", "--pool", "")
-	comes([]string{"daily"}, "feed", "put", "da")
+	require.Equal(t, []string{"night-shift", "nightly"}, answers("status", "ni"))
+	require.Equal(t, []string{"p"}, answers("stop", "--pool", ""))
+	require.Equal(t, []string{"daily"}, answers("feed", "put", "da"))
 	require.Equal(t, []string{"record"}, offers("run", "--on-error", "rec"))
-	eventually(t, "the settings", func() bool { return slices.Contains(offers("set", "nightly", "wi"), "window=") })
-	comes([]string{"window=auto"}, "set", "nightly", "window=")
-	require.NotContains(t, strings.Join(offers("set", "nightly", ""), " "), ".window=", "it has no stages")
+	require.Contains(t, answers("set", "nightly", "wi"), "window=")
+	require.Equal(t, []string{"window=auto"}, answers("set", "nightly", "window="))
+	require.NotContains(t, strings.Join(answers("set", "nightly", ""), " "), ".window=", "it has no stages")
 
 	b.write("job.yaml", "{name: birds, input: in.txt, output: birds.txt, stages: [{name: clean, pool: p}, {name: score, ensemble: [{pool: one}, {pool: two}]}]}")
 	b.stint("start", "-f", "job.yaml").exits(starter.ExitOK)
-	comes([]string{"batch-items=", "clean.window=", "max-failed=", "rate=", "score.one.window=", "score.two.window=", "window="}, "set", "birds", "")
-	comes([]string{"score.one.window=", "score.two.window="}, "set", "birds", "window=3", "sc")
-	comes([]string{"score.two.window=auto"}, "set", "birds", "score.two.window=")
+	require.Equal(t, []string{"batch-items=", "clean.window=", "max-failed=", "rate=", "score.one.window=", "score.two.window=", "window="}, answers("set", "birds", ""))
+	require.Equal(t, []string{"score.one.window=", "score.two.window="}, answers("set", "birds", "window=3", "sc"))
+	require.Equal(t, []string{"score.two.window=auto"}, answers("set", "birds", "score.two.window="))
 }

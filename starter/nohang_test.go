@@ -28,7 +28,7 @@ const (
 	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that has none and waits
 	// for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has connected, and only have to be
 	// shorter than for ever.
-	limitBound = 90 * time.Second
+	limitBound = 45 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
 	// atOnce is how many commands of a trouble run beside each other.
@@ -330,7 +330,7 @@ func (a *attempt) wave() int {
 
 // limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches all jobs.
 func (a *attempt) limit() time.Duration {
-	limit := min(max(time.Second, 10*a.startUp), 10*time.Second)
+	limit := min(max(time.Second, 10*a.startUp), 4*time.Second)
 	if a.wave() > 0 && !a.trouble.deaf {
 		limit *= 4
 	}
