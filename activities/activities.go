@@ -61,6 +61,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -116,10 +117,12 @@ type Options struct {
 	Pollers func(ctx context.Context, pool string) (int, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
-	// CameBack reports to a workflow that an execution is alive which the server has given up. Nil: nobody hears of it.
-	CameBack func(ctx context.Context, workflowID, runID string, back wire.CameBack) error
+	// Signal sends a signal to a workflow. Nil: nobody hears of an execution that the server has given up and that is alive.
+	Signal func(ctx context.Context, workflowID, runID, name string, arg any) error
 	// Heartbeat sends an execution's heartbeat at once. Nil: it is held back for as long as the SDK does so.
 	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error
+	// Complete sends an execution's result. Nil: the SDK does.
+	Complete func(ctx context.Context, taskToken []byte, result any, err error) error
 	// Observer gets what the executions of Process do. Default: none.
 	Observer calls.Observer
 }
@@ -140,12 +143,7 @@ type Activities struct {
 
 // New returns the activities of a worker. Close frees what they hold between calls.
 func New(o Options) *Activities {
-	if o.Drain == 0 {
-		o.Drain = 30 * time.Second
-	}
-	if o.Patience == 0 {
-		o.Patience = 2 * time.Minute
-	}
+	o.Drain, o.Patience = cmp.Or(o.Drain, 30*time.Second), cmp.Or(o.Patience, 2*time.Minute)
 	if o.Slots == nil {
 		o.Slots = calls.AnySlot{}
 	}

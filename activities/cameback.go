@@ -12,6 +12,7 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/data/loops"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/serviceerror"
@@ -19,10 +20,10 @@ import (
 )
 
 const (
-	// cameBackLimit is how long a worker tries to report that an execution has come back.
-	cameBackLimit = time.Hour
-	// cameBackPause is the time between two tries: the workflow should hear of it soon after the server is back.
-	cameBackPause = time.Second
+	// awayLimit is how long a worker tries to report an execution while the server does not answer.
+	awayLimit = time.Hour
+	// awayPause is the time between two tries: the workflow should hear of it soon after the server is back.
+	awayPause = time.Second
 )
 
 // cutOff reports whether an activity was cancelled because its heartbeats do not reach the server.
@@ -30,13 +31,51 @@ func cutOff(ctx context.Context) bool {
 	return errors.As(context.Cause(ctx), new(serviceerror.ServiceError)) && !disowned(ctx)
 }
 
+// untilAnswered asks the server until it answers, or over is closed, and returns what it says last. It asks for
+// awayLimit at most.
+func (e *execution) untilAnswered(over <-chan struct{}, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), awayLimit)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if !lookup.Away(err) || ctx.Err() != nil || !backoff.Wait(awayPause, over) {
+			return err
+		}
+	}
+}
+
+// answer sends the result to the server, and returns [activity.ErrResultPending], which has the SDK send nothing. The SDK
+// tries for ten seconds: if the server is away for longer, a batch that has ended would be lost like one whose worker has
+// died. It gets the last try if the worker ends, and what the server refuses.
+func (e *execution) answer(result wire.ProcessResult) error {
+	if e.acts.opts.Complete == nil || !activity.IsActivity(e.ctx) {
+		return nil
+	}
+	err := e.untilAnswered(activity.GetWorkerStopChannel(e.ctx), func(ctx context.Context) error {
+		return e.acts.opts.Complete(ctx, activity.GetInfo(e.ctx).TaskToken, result, nil)
+	})
+	if gone := errors.As(err, new(*serviceerror.NotFound)); gone {
+		e.cameBack()
+	} else if err != nil {
+		return nil
+	}
+	return activity.ErrResultPending
+}
+
+// givenUp has an execution that has failed come back, if its failure may be that the server has given it up.
+func (e *execution) givenUp() {
+	if disowned(e.ctx) || cutOff(e.ctx) {
+		e.cameBack()
+	}
+}
+
 // cameBack reports an execution that the server has given up, or may have given up, although its worker has it alive:
 // the server or the connection was away for longer than the expiry, or this worker was frozen. It returns at once, and
 // the report is made when the server can be reached. An execution whose batch had kept it from heartbeating is not
 // reported: that one hung.
 func (e *execution) cameBack() {
-	report := e.acts.opts.CameBack
-	if report == nil || !activity.IsActivity(e.ctx) || !disowned(e.ctx) && !cutOff(e.ctx) {
+	signal := e.acts.opts.Signal
+	if signal == nil || !activity.IsActivity(e.ctx) {
 		return
 	}
 	info := activity.GetInfo(e.ctx)
@@ -47,16 +86,11 @@ func (e *execution) cameBack() {
 	if back.Clock = e.slotAt((*loops.Slot).Broken); back.Clock != nil {
 		back.Clock.Doubt = max(back.Clock.Doubt, back.Clock.Next)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cameBackLimit)
-	failed := func(err error) { activity.GetLogger(ctx).Error("reporting that a batch is alive", "error", err) }
+	failed := func(err error) { activity.GetLogger(e.ctx).Error("reporting that a batch is alive", "error", err) }
 	trap.Watched("reporting that a batch is alive", failed, func() {
-		defer cancel()
-		for ctx.Err() == nil {
-			err := report(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, back)
-			if err == nil || errors.As(err, new(*serviceerror.NotFound)) || !backoff.Wait(cameBackPause, e.acts.closed) {
-				return
-			}
-		}
+		_ = e.untilAnswered(e.acts.closed, func(ctx context.Context) error {
+			return signal(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, wire.SignalCameBack, back)
+		})
 	})
 }
 

@@ -22,15 +22,12 @@ func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.
 		if err != nil {
 			return wire.PlanFeedResult{}, err
 		}
-		first := in.Ref.Sources == ""
-		if first {
-			if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
-				return wire.PlanFeedResult{}, err
-			}
+		if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
+			return wire.PlanFeedResult{}, err
 		}
 		in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 		result, err := feeds.Plan(ctx, a.inputs, dir, in)
-		if first {
+		if in.Ref.Sources == "" {
 			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 		}
 		return result, err

@@ -91,8 +91,8 @@ func TestProcess_ComesBackFromItsWait(t *testing.T) {
 	batch := f.plan()[0]
 	back := make(chan wire.CameBack, 1)
 	f.serve(&callstest.Handler{}, Options{
-		Slots:    &asked{Slots: calls.AnySlot{}, err: context.Canceled},
-		CameBack: func(_ context.Context, _, _ string, b wire.CameBack) error { back <- b; return nil },
+		Slots:  &asked{Slots: calls.AnySlot{}, err: context.Canceled},
+		Signal: func(_ context.Context, _, _, _ string, b any) error { back <- b.(wire.CameBack); return nil },
 	})
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
@@ -110,6 +110,60 @@ func TestProcess_ComesBackFromItsWait(t *testing.T) {
 	}, activity.RegisterOptions{Name: "Waits"})
 	_, err := env.ExecuteActivity("Waits")
 	require.NoError(t, err)
+}
+
+// The result of a batch that has ended reaches the server also if that is away at first; if it has given the batch up meanwhile, the batch comes
+// back. What the server refuses is left to the SDK.
+func TestProcess_AnswersAServerThatWasAway(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		last     error // what the server says when it is back
+		pending  bool
+		cameBack bool
+	}{
+		{"and takes the result", nil, true, false},
+		{"and has given the batch up", serviceerror.NewNotFound("expired"), true, true},
+		{"and refuses the result", serviceerror.NewInvalidArgument("too large"), false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, "in.jsonl", jobtest.Lines(10))
+			batch := f.plan()[0]
+			back := make(chan wire.CameBack, 1)
+			says := []error{serviceerror.NewUnavailable("away"), context.DeadlineExceeded, test.last}
+			tries := 0
+			f.serve(&callstest.Handler{}, Options{
+				Signal: func(_ context.Context, _, _, _ string, b any) error { back <- b.(wire.CameBack); return nil },
+				Complete: func(ctx context.Context, token []byte, result any, err error) error {
+					require.NoError(t, ctx.Err())
+					require.NoError(t, err)
+					require.NotEmpty(t, token)
+					require.EqualValues(t, batch.Count, result.(wire.ProcessResult).Totals.OK)
+					tries++
+					return says[tries-1]
+				},
+			})
+			env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+			env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				result, err := f.acts.Process(ctx, f.input(batch))
+				require.EqualValues(t, batch.Count, result.Totals.OK)
+				require.Equal(t, len(says), tries)
+				if !test.pending {
+					require.NoError(t, err)
+				} else {
+					require.Equal(t, activity.ErrResultPending, err, "the SDK compares")
+				}
+				return nil
+			}, activity.RegisterOptions{Name: "Ends"})
+			_, err := env.ExecuteActivity("Ends")
+			require.NoError(t, err)
+			if test.cameBack {
+				require.NotEmpty(t, (<-back).Activity)
+			}
+			require.Empty(t, back)
+		})
+	}
 }
 
 // late has no place until enough is closed.

@@ -33,23 +33,23 @@ func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResu
 
 // plan plans a page of what from lists.
 func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput, from inputs.Lister) (wire.PlanResult, error) {
-	first := in.Ref.Sources == ""
-	if first {
-		if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
-			return wire.PlanResult{}, err
-		}
+	if err := a.claim(ctx, dir, in.Ref, in.Spec); err != nil {
+		return wire.PlanResult{}, err
 	}
 	in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 	result, err := a.inputs.Plan(ctx, dir, in, from)
-	if first {
+	if in.Ref.Sources == "" {
 		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
 	}
 	return result, err
 }
 
-// claim makes the store this run's. It returns an error if what the job writes could not be written, and warns if
+// claim makes the store this run's, before its first plan. It returns an error if what the job writes could not be written, and warns if
 // nothing keeps a run that was frozen from replacing the output of a newer one.
 func (a *Activities) claim(ctx context.Context, dir store.Dir, ref wire.Ref, spec job.Spec) error {
+	if ref.Sources != "" {
+		return nil
+	}
 	unfenced, err := outputs.Check(ctx, a.opts.Access, spec)
 	if err != nil {
 		return err

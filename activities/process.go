@@ -36,7 +36,7 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 		return wire.ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends, or has all its calls in hand
 	}
 	if err != nil {
-		e.cameBack()
+		e.givenUp()
 		return wire.ProcessResult{}, fmt.Errorf("taking a slot: %w", err)
 	}
 	defer e.slot.Leave()
@@ -46,14 +46,14 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 		e.ctx = ctx
 		return e.process()
 	})
-	e.cameBack()
 	if err != nil {
+		e.givenUp()
 		return result, e.broken(err)
 	}
 	if in.Items == nil { // callers wait for the results of a feed's batch
 		e.slot.Report(ctx)
 	}
-	return result, nil
+	return result, e.answer(result)
 }
 
 // takeSlot waits for a place. Its heartbeats say so, because a worker that dies meanwhile does not die of the batch's

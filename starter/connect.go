@@ -15,9 +15,9 @@ import (
 	"github.com/stint-run/stint/internal/base/backoff"
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -263,7 +263,7 @@ func (w *serverPatience) await(ctx context.Context, p *Program, c *connection, v
 		switch {
 		case context.Cause(ctx) != nil:
 			return nil, context.Cause(ctx)
-		case !isAway(err), time.Since(began) >= w.limit:
+		case !lookup.Away(err), time.Since(began) >= w.limit:
 			return nil, err
 		case said.IsZero() || time.Since(said) >= waitingEvery:
 			said = time.Now()
@@ -279,7 +279,7 @@ func (c *connection) serves(ctx context.Context, client sdkclient.Client) error 
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	_, err := client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: c.namespaceOf})
-	if !isAway(err) {
+	if !lookup.Away(err) {
 		return nil // what else is wrong, is said by what follows
 	}
 	return &awayError{text: fmt.Sprintf("the Temporal server at %s is not ready: %v", c.hostPort, rootCause(err)), cause: err}
@@ -294,14 +294,9 @@ type awayError struct {
 func (e *awayError) Error() string { return e.text }
 func (e *awayError) Unwrap() error { return e.cause }
 
-// isAway reports whether an error says that a server cannot be reached, or cannot answer now.
-func isAway(err error) bool {
-	return wraps[*serviceerror.Unavailable](err) || wraps[*serviceerror.DeadlineExceeded](err) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // sayWhoIsLate puts what it means in the place of a client's "context deadline exceeded".
 func (p *Program) sayWhoIsLate(err error, text string) string {
-	if p.server == "" || !isAway(err) {
+	if p.server == "" || !lookup.Away(err) {
 		return text
 	}
 	return strings.ReplaceAll(text, context.DeadlineExceeded.Error(), fmt.Sprintf("the Temporal server at %s has taken the request and not answered it in time: "+

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
@@ -155,11 +156,11 @@ func TestTimeout_WhileDialling(t *testing.T) {
 
 func TestD36_OnlyAServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	require.True(t, isAway(fmt.Errorf("dialling: %w", serviceerror.NewUnavailable("x"))))
-	require.True(t, isAway(&awayError{cause: context.DeadlineExceeded}))
-	require.False(t, isAway(serviceerror.NewPermissionDenied("x", "")))
-	require.False(t, isAway(serviceerror.NewNamespaceNotFound("x")))
-	require.False(t, isAway(nil))
+	require.True(t, lookup.Away(fmt.Errorf("dialling: %w", serviceerror.NewUnavailable("x"))))
+	require.True(t, lookup.Away(&awayError{cause: context.DeadlineExceeded}))
+	require.False(t, lookup.Away(serviceerror.NewPermissionDenied("x", "")))
+	require.False(t, lookup.Away(serviceerror.NewNamespaceNotFound("x")))
+	require.False(t, lookup.Away(nil))
 }
 
 func TestD52_WhoHasNotAnsweredIsNamed(t *testing.T) {

@@ -211,9 +211,7 @@ func Main(h worker.Handler, options ...Options) {
 	if len(options) > 0 {
 		o = options[0]
 	}
-	if o.Name == "" {
-		o.Name = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
-	}
+	o.Name = cmp.Or(o.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"))
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it

@@ -92,9 +92,7 @@ func (o *startOptions) run(cmd *cobra.Command, p *Program, args []string) error 
 
 // start starts the job; if it has no name, start makes one up.
 func (o *startOptions) start(ctx context.Context, p *Program, spec job.Spec) error {
-	if spec.Name == "" {
-		spec.Name = fmt.Sprintf("job-%s-%s", time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6]))
-	}
+	spec.Name = cmp.Or(spec.Name, fmt.Sprintf("job-%s-%s", time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6])))
 	if err := spec.WithDefaults().Validate(); err != nil {
 		return usageError("%w", err)
 	}

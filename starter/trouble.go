@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/backoff"
 	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"golang.org/x/sync/errgroup"
@@ -197,14 +198,14 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		return failing.String()
 	}
 	var said []string
-	if !isAway(err) && slices.Equal(pools, []string{""}) { // the limit was over before it was known
+	if !lookup.Away(err) && slices.Equal(pools, []string{""}) { // the limit was over before it was known
 		pools = make([]string, 1)
 		pools[0], err = poolOf(ctx, run)
 	}
-	if !isAway(err) {
+	if !lookup.Away(err) {
 		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
-	if isAway(err) {
+	if lookup.Away(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
 	}
 	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
@@ -243,7 +244,7 @@ func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool stri
 	defer cancel()
 	workers, err := client.Workers(ctx, pool)
 	switch {
-	case isAway(err):
+	case lookup.Away(err):
 		return "", err
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v)", pool, rootCause(err)), nil
@@ -271,7 +272,7 @@ func answers(ctx context.Context, run *jobs.Run) bool {
 // whoDoesNotAnswer is whoIsSilent for a job that has not answered.
 func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
 	pool, err := poolOf(context.WithoutCancel(ctx), run)
-	if isAway(err) {
+	if lookup.Away(err) {
 		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
 	}
 	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/backoff"
-	"go.temporal.io/api/serviceerror"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 )
 
 // Health is the state of a worker: the answer of its endpoint to GET /health.
@@ -192,10 +191,7 @@ func (l *link) watch(ctx context.Context) {
 func (l *link) once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
-	err := l.ask(ctx)
-	_, away := errors.AsType[*serviceerror.Unavailable](err)
-	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err)
-	if away || late || errors.Is(err, context.DeadlineExceeded) {
+	if err := l.ask(ctx); lookup.Away(err) {
 		return err
 	}
 	return nil

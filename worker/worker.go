@@ -136,10 +136,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 			}
 			return piece, nil
 		},
-		Notice: stops.Find, Heartbeat: temporal.RecordActivityHeartbeat,
-		CameBack: func(ctx context.Context, id, run string, back wire.CameBack) error {
-			return temporal.SignalWorkflow(ctx, id, run, wire.SignalCameBack, back)
-		},
+		Notice: stops.Find, Heartbeat: temporal.RecordActivityHeartbeat, Complete: temporal.CompleteActivity, Signal: temporal.SignalWorkflow,
 	})
 	_, programs := service.(*host)
 	if err := errors.Join(metrics.open(o, set, watchdog, programs), w.build(temporal, set.permits)); err != nil {

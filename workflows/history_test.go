@@ -135,6 +135,12 @@ func (j *theJob) handle(ctx context.Context, text string) (string, error) {
 // newJob makes a job over n items "name i …", with its own pool and worker.
 func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 	t.Helper()
+	return s.newJobVia(t, s.temporal, name, n, tail)
+}
+
+// newJobVia is newJob with a client for the worker.
+func (s *server) newJobVia(t *testing.T, via client.Client, name string, n int, tail string) *theJob {
+	t.Helper()
 	dir := t.TempDir()
 	var text strings.Builder
 	for i := range n {
@@ -147,7 +153,7 @@ func (s *server) newJob(t *testing.T, name string, n int, tail string) *theJob {
 		BatchItems: 10, Expiry: 2 * time.Second, Grace: 30 * time.Second, Backoff: 10 * time.Millisecond,
 	}}
 	dead := make(chan struct{})
-	c, err := client.NewClientFromExisting(s.temporal, client.Options{
+	c, err := client.NewClientFromExisting(via, client.Options{
 		Logger: log.NewStructuredLogger(quiet), Interceptors: []interceptor.ClientInterceptor{&mortal{j: j, dead: dead}},
 	})
 	require.NoError(t, err)

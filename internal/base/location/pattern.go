@@ -50,11 +50,9 @@ func Fill(pattern, name string) string { return strings.Replace(pattern, Placeho
 // Both are clean, and without a query.
 func Covers(pattern, location string) bool {
 	prefix, suffix, _ := strings.Cut(pattern, Placeholder)
-	name, ok := strings.CutPrefix(location, prefix)
-	if ok {
-		name, ok = strings.CutSuffix(name, suffix)
-	}
-	if !ok || name == "" || strings.ContainsFunc(name, isSeparatorRune) {
+	rest, begins := strings.CutPrefix(location, prefix)
+	name, ends := strings.CutSuffix(rest, suffix)
+	if !begins || !ends || name == "" || strings.ContainsFunc(name, isSeparatorRune) {
 		return false
 	}
 	return name[0] != '_' || name == NoValue || name == EmptyValue

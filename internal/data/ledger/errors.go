@@ -41,14 +41,12 @@ func StoreError(kind string, err error) error {
 	if judged, ok := errors.AsType[*Judged](err); ok {
 		return judged // however deep: workflows see what is at the top
 	}
-	var fenced *store.FencedError
-	var corrupt *store.CorruptError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &fenced):
+	case errors.As(err, new(*store.FencedError)):
 		return Permanent(job.ErrorFenced, err)
-	case errors.As(err, &corrupt):
+	case errors.As(err, new(*store.CorruptError)):
 		return Permanent(job.ErrorCorrupt, err)
 	case store.Permanent(err):
 		return Permanent(kind, err)

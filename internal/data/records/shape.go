@@ -1,8 +1,6 @@
 package records
 
-import (
-	"github.com/stint-run/stint/internal/wire"
-)
+import "github.com/stint-run/stint/internal/wire"
 
 // Limits on the size of one item, in bytes.
 const (

@@ -159,3 +159,8 @@ func Query(ctx context.Context, c client.Client, workflowID, runID, query string
 		}
 	}
 }
+
+// Away reports whether an error says that the server cannot be reached, or cannot answer now.
+func Away(err error) bool {
+	return errors.As(err, new(*serviceerror.Unavailable)) || errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.Is(err, context.DeadlineExceeded)
+}
