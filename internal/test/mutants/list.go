@@ -295,4 +295,18 @@ var mutants = []mutant{
 		old: "!beaten ||", new: "beaten ||",
 		pkg: "./activities", tests: "TestProcess_BeatsWhileItWaitsForAPlace",
 	},
+
+	// batches that end while the server is away
+	{
+		name: "away: the result of a batch is reported once", file: "activities/cameback.go",
+		old: "!lookup.Away(err) ||", new: "true ||",
+		pkg: "./activities", tests: "TestProcess_AnswersAServerThatWasAway",
+	},
+	{
+		name: "away: nobody hears of a batch that has ended and that the server has given up", file: "activities/cameback.go",
+		old: `gone {
+		e.cameBack()
+`, new: "gone {\n",
+		pkg: "./activities", tests: "TestProcess_AnswersAServerThatWasAway",
+	},
 }
