@@ -44,8 +44,8 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput,
 	return result, err
 }
 
-// claim makes the store this run's, before its first plan. It returns an error if what the job writes could not be written, and warns if
-// nothing keeps a run that was frozen from replacing the output of a newer one.
+// claim makes the store this run's, before its first plan. It returns an error if what the job writes could not be
+// written, and warns if nothing keeps a run that was frozen from replacing the output of a newer one.
 func (a *Activities) claim(ctx context.Context, dir store.Dir, ref wire.Ref, spec job.Spec) error {
 	if ref.Sources != "" {
 		return nil
