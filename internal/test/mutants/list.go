@@ -299,7 +299,7 @@ var mutants = []mutant{
 	// batches that end while the server is away
 	{
 		name: "away: the result of a batch is reported once", file: "activities/cameback.go",
-		old: "!lookup.Away(err) ||", new: "true ||",
+		old: "!lookup.Away(err) ||", new: "lookup.Away(err) ||",
 		pkg: "./activities", tests: "TestProcess_AnswersAServerThatWasAway",
 	},
 	{
