@@ -44,12 +44,12 @@ func (e *execution) untilAnswered(over <-chan struct{}, ask func(context.Context
 	}
 }
 
-// answer sends the result to the server, and returns [activity.ErrResultPending], which has the SDK send nothing. The SDK
-// tries for ten seconds: if the server is away for longer, a batch that has ended would be lost like one whose worker has
+// answer sends the result to the server, and returns it with [activity.ErrResultPending], which has the SDK send nothing.
+// The SDK tries for ten seconds: if the server is away for longer, a batch that has ended would be lost like one whose worker has
 // died. The SDK still gets the last try if the worker ends meanwhile, and what the server refuses.
-func (e *execution) answer(result wire.ProcessResult) error {
+func (e *execution) answer(result wire.ProcessResult) (wire.ProcessResult, error) {
 	if e.acts.opts.Complete == nil || !activity.IsActivity(e.ctx) {
-		return nil
+		return result, nil
 	}
 	err := e.untilAnswered(activity.GetWorkerStopChannel(e.ctx), func(ctx context.Context) error {
 		return e.acts.opts.Complete(ctx, activity.GetInfo(e.ctx).TaskToken, result, nil)
@@ -57,9 +57,9 @@ func (e *execution) answer(result wire.ProcessResult) error {
 	if gone := errors.As(err, new(*serviceerror.NotFound)); gone {
 		e.cameBack()
 	} else if err != nil {
-		return nil
+		return result, nil
 	}
-	return activity.ErrResultPending
+	return result, activity.ErrResultPending
 }
 
 // givenUp has an execution that has failed come back, if its failure may be that the server has given it up.

@@ -23,7 +23,7 @@ const maxReason = 300
 // Process runs the handler over one batch: it reads the range, calls the handler, and writes the
 // results and errors to its own part. It ends before the last item, with a rest, when the job
 // stops, when its worker drains and when it has run for its slice of time.
-func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result wire.ProcessResult, err error) {
+func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (wire.ProcessResult, error) {
 	if err := in.Batch.Verify(); err != nil {
 		return wire.ProcessResult{}, sendable(ledger.Permanent(job.ErrorDamaged, fmt.Errorf("executing %w", err)))
 	}
@@ -31,9 +31,9 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 		return wire.ProcessResult{}, sendable(ledger.Permanent(job.ErrorInvalid, fmt.Errorf("executing %s: %w", in.Batch, err)))
 	}
 	e := &execution{acts: a, in: in, ctx: ctx, began: time.Now()}
-	err = e.takeSlot()
+	err := e.takeSlot()
 	if errors.Is(err, calls.ErrNoSlot) {
-		return wire.ProcessResult{Rest: &in.Batch}, nil // for another worker: this one ends, or has all its calls in hand
+		return e.answer(wire.ProcessResult{Rest: &in.Batch}) // for another worker: this one ends, or has all its calls in hand
 	}
 	if err != nil {
 		e.givenUp()
@@ -41,11 +41,11 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 	}
 	defer e.slot.Leave()
 	a.opts.Observer.BatchBegan(in.Ref.Job)
-	defer func() { a.opts.Observer.BatchEnded(in.Ref.Job, err) }()
-	result, err = patiently(ctx, a.opts.Patience, func(ctx context.Context) (wire.ProcessResult, error) {
+	result, err := patiently(ctx, a.opts.Patience, func(ctx context.Context) (wire.ProcessResult, error) {
 		e.ctx = ctx
 		return e.process()
 	})
+	a.opts.Observer.BatchEnded(in.Ref.Job, err)
 	if err != nil {
 		e.givenUp()
 		return result, e.broken(err)
@@ -53,7 +53,7 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (result 
 	if in.Items == nil { // callers wait for the results of a feed's batch
 		e.slot.Report(ctx)
 	}
-	return result, e.answer(result)
+	return e.answer(result)
 }
 
 // takeSlot waits for a place. Its heartbeats say so, because a worker that dies meanwhile does not die of the batch's
