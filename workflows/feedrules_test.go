@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/dispatch"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/workflow"
@@ -213,6 +214,21 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	}
 	_, err = f.run()
 	require.Contains(t, f.failedReport(err, job.ErrorTooMany).Error.Message, "of session 5")
+}
+
+// S12: what is left of an earlier run's items when the job's own history is long goes to another leg, before the legs that take new ones: these
+// keep all places that they get.
+func TestFeed_S12_EarlierItemsComeFirst(t *testing.T) {
+	t.Parallel()
+	f := setupScripted(t, nil)
+	f.left, f.session, f.took = 3, 4, time.Minute
+	f.historyLength = func() int { return dispatch.MaxEvents * (len(f.all) % 2) } // of the job, once its first batch has begun
+	f.stopAt(time.Hour)
+	report, err := f.run()
+	require.NoError(t, err)
+	require.Len(t, f.legs, 1, "the job itself did not run all")
+	require.Equal(t, 1, f.legs[0].Window)
+	require.EqualValues(t, 30, report.OK)
 }
 
 // F11: what a sealed leg frees may be known to the job before the seal, late, or again: the next leg hears of all of it, once it takes items.

@@ -237,6 +237,19 @@ var mutants = []mutant{
 		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
 	},
 
+	{
+		name: "places: what goes on with the rest of a leg comes after those that take new items", file: "workflows/internal/coordinate/openlegs.go",
+		old: `	c.Legs = slices.Insert(c.Legs[:last], slices.Index(c.Legs, ends), c.Legs[last])
+`, new: "\t_ = last\n",
+		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
+	},
+	{
+		name: "places: what goes on with the rest of a leg has none", file: "workflows/internal/coordinate/openlegs.go",
+		old: `	c.regain(ends)
+	start()`, new: `	start()`,
+		pkg: "./workflows", tests: "TestFeed_S12_EarlierItemsComeFirst",
+	},
+
 	// signals on their way
 	{
 		name: "signals: a leg of a feed ends before its successor has been told to take items", file: "workflows/internal/feed/leg.go",

@@ -124,6 +124,16 @@ func (c *Coordinator) Opened(in wire.LegInput, p Assignment, handle Handle) *Ope
 	return l
 }
 
+// Replace has start open a leg that goes on with what another one has left, which ends now: with its places of the
+// window, and before the legs that are younger than that. Those of a feed have batches for all places that there are,
+// and would leave it none.
+func (c *Coordinator) Replace(ends *OpenLeg, start func()) {
+	c.regain(ends)
+	start()
+	last := len(c.Legs) - 1
+	c.Legs = slices.Insert(c.Legs[:last], slices.Index(c.Legs, ends), c.Legs[last])
+}
+
 // LegEnded takes what a leg has done.
 func (c *Coordinator) LegEnded(ended *OpenLeg, result wire.LegResult) {
 	c.Legs = slices.DeleteFunc(c.Legs, func(l *OpenLeg) bool { return l == ended })

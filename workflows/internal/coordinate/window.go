@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"cmp"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -76,11 +77,7 @@ func (c *Coordinator) regain(l *OpenLeg) {
 
 // resize sets the window: as the settings say, or as large as what is known of the pool makes it.
 func (c *Coordinator) resize() {
-	window := c.Spec().Window
-	if window == 0 {
-		window = c.work.Window(pool.View(c.State.Pool))
-	}
-	before := c.window
+	window, before := cmp.Or(c.Spec().Window, c.work.Window(pool.View(c.State.Pool))), c.window
 	if window == before {
 		return
 	}

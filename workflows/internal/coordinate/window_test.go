@@ -52,7 +52,7 @@ func (l *slowLeg) takeBack(c *Coordinator) {
 }
 
 // Whatever grants and places that come back are under way while the window changes and legs end, also if these keep
-// results for a while: no place is lost, none is there twice, and once all has arrived, no leg owes any.
+// results for a while, or others go on with what they have left: no place is lost, none is there twice, and once all has arrived, no leg owes any.
 func TestShare_LosesNoPlace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -60,7 +60,20 @@ func TestShare_LosesNoPlace(t *testing.T) {
 		c := &Coordinator{}
 		window, legs := 0, []*slowLeg(nil)
 		isOpen := func(l *slowLeg) bool { return slices.Contains(c.Legs, l.open) }
-		takeEnd := func(l *slowLeg) { // the job's part of it: see LegEnded
+		open := func(number int) {
+			l := &slowLeg{places: max(0, min(c.Places, 10))}
+			l.open = &OpenLeg{Number: number, Batches: 10, Places: l.places, Handle: l}
+			c.Places -= l.places
+			c.Legs, legs = append(c.Legs, l.open), append(legs, l)
+		}
+		takeEnd := func(l *slowLeg, step int) { // the job's part of it: see LegEnded
+			if at := slices.Index(c.Legs, l.open); step >= 0 && random.IntN(3) == 0 { // another one goes on with what it has left
+				places := l.open.Places
+				c.Replace(l.open, func() { open(step) })
+				next := c.Legs[at]
+				require.Equal(t, step, next.Number, "seed %d, step %d: it is as old", seed, step)
+				require.GreaterOrEqual(t, next.Places, min(places, 10), "seed %d, step %d", seed, step)
+			}
 			c.Legs = slices.DeleteFunc(c.Legs, func(other *OpenLeg) bool { return other == l.open })
 			c.regain(l.open)
 			c.Share()
@@ -87,10 +100,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 				window = next
 				c.Share()
 			} else if n == 1 && len(c.Legs) < OpenLegs && c.Places > 0 {
-				l := &slowLeg{places: min(c.Places, 10)}
-				l.open = &OpenLeg{Number: step, Batches: 10, Places: l.places, Handle: l}
-				c.Places -= l.places
-				c.Legs, legs = append(c.Legs, l.open), append(legs, l)
+				open(step)
 			} else if len(legs) > 0 {
 				l := legs[random.IntN(len(legs))]
 				switch {
@@ -101,7 +111,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 				case n == 3:
 					l.ended = true
 				case n == 4 && l.ended && isOpen(l):
-					takeEnd(l)
+					takeEnd(l, step)
 				case n == 5 && l.ended:
 					l.close()
 				case n == 6:
@@ -124,7 +134,7 @@ func TestShare_LosesNoPlace(t *testing.T) {
 		check(200)
 		for _, l := range legs {
 			if isOpen(l) {
-				takeEnd(l)
+				takeEnd(l, -1)
 			}
 		}
 		require.Equal(t, window, c.Places, "seed %d", seed)

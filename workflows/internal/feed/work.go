@@ -176,8 +176,7 @@ func (w *feedWork) plan(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 	w.feed.Planned, w.feed.Accepted = page.Done, max(w.feed.Accepted, page.Accepted)
 	w.feed.Closing = w.feed.Closing || page.Closed
 	if page.Session > 0 {
-		w.feed.Session = page.Session + 1
-		w.feed.Began = w.feed.Session
+		w.feed.Session, w.feed.Began = page.Session+1, page.Session+1
 	}
 	found.Planned, found.Last = page.Accepted, false // legs that take items come after it
 	found.Discarded, found.Heads, found.FirstError = page.Discarded, page.Heads, page.FirstError

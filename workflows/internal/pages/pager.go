@@ -51,7 +51,6 @@ func (p *Pager) Salvage(ctx workflow.Context, in wire.Salvaged) ([]string, error
 		done, err := SalvageLeg(ctx, in)
 		return done.Manifests, err
 	}
-	var committed wire.CommitResult
 	plain := wire.CommitInput{Ref: in.Ref, Leg: in.Leg, Previous: in.Previous}
 	for _, e := range in.Entries {
 		if e.Verify() == nil { // the items of the others are planned again
@@ -257,11 +256,12 @@ func (w *Pager) startInside(p coordinate.Assignment) {
 		var result wire.LegResult
 		_ = f.Get(c.Ctx, &result) // set without an error, above
 		w.Inside, c.Inside = nil, nil
-		c.LegEnded(open, result)
-		if left := l.Handover().Tasks; l.Full() && len(left) > 0 && !c.Ending() {
+		if left := l.Handover().Tasks; l.Full() && len(left) > 0 && !c.Ending() && result.Error == nil {
 			c.Left -= result.Left // the next leg gets to them
-			w.startChild(coordinate.Assignment{Tasks: left, Batches: int64(len(left)), Items: result.Left})
+			rest := coordinate.Assignment{Tasks: left, Batches: int64(len(left)), Items: result.Left}
+			c.Replace(open, func() { w.startChild(rest) })
 		}
+		c.LegEnded(open, result)
 	})
 }
 
