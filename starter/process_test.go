@@ -129,7 +129,11 @@ func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.ended:
 	default:
-		if err := syscall.Kill(-p.cmd.Process.Pid, s); !errors.Is(err, syscall.ESRCH) { // it may just have ended
+		to := -p.cmd.Process.Pid
+		if s == syscall.SIGSTOP || s == syscall.SIGCONT { // a child that has just been forked leaves the group: it would stand still for good
+			to = -to
+		}
+		if err := syscall.Kill(to, s); !errors.Is(err, syscall.ESRCH) { // it may just have ended
 			require.NoError(p.t, err)
 		}
 	}
