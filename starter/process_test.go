@@ -123,14 +123,14 @@ func (p *process) discard() error {
 	return k.Remove(p.cmd.Process.Pid)
 }
 
-// signal sends a signal to the process's group, as a terminal does.
+// signal sends a signal to the process's group, as a terminal does; one that freezes it, or ends that, to the process alone.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
 	default:
 		to := -p.cmd.Process.Pid
-		if s == syscall.SIGSTOP || s == syscall.SIGCONT { // a child that has just been forked leaves the group: it would stand still for good
+		if s == syscall.SIGSTOP || s == syscall.SIGCONT { // a child that is being started leaves the group: nobody would wake it
 			to = -to
 		}
 		if err := syscall.Kill(to, s); !errors.Is(err, syscall.ESRCH) { // it may just have ended
