@@ -134,7 +134,7 @@ func TestProcess_AnswersAServerThatWasAway(t *testing.T) {
 			says := []error{serviceerror.NewUnavailable("away"), context.DeadlineExceeded, test.last}
 			tries := 0
 			f.serve(&callstest.Handler{}, Options{
-				Observer: &ends{Observer: calls.Unobserved{}, t: t},
+				Observer: &endsWell{Observer: calls.Unobserved{}, t: t},
 				Signal:   func(_ context.Context, _, _, _ string, b any) error { back <- b.(wire.CameBack); return nil },
 				Complete: func(ctx context.Context, token []byte, result any, err error) error {
 					require.NoError(t, ctx.Err())
@@ -167,13 +167,13 @@ func TestProcess_AnswersAServerThatWasAway(t *testing.T) {
 	}
 }
 
-// ends wants batches to end without an error: who reports the result is nothing to count.
-type ends struct {
+// endsWell wants batches to end without an error: who reports the result is nothing to count.
+type endsWell struct {
 	calls.Observer
 	t *testing.T
 }
 
-func (o *ends) BatchEnded(_ string, err error) { require.NoError(o.t, err) }
+func (o *endsWell) BatchEnded(_ string, err error) { require.NoError(o.t, err) }
 
 // late has no place until enough is closed.
 type late struct {

@@ -82,7 +82,7 @@ func unansweredCode(ctx context.Context, err error) int {
 // the last numbers that are known; it says so if a workflow task of the job fails. If there are workers, they are busy,
 // and it asks again, for busyLimit.
 func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string) (job.Report, error) {
-	report, err := reportWithin(ctx, client, name, pollLimit)
+	report, err := reportWithin(ctx, client.Get(name), pollLimit)
 	if err == nil || ctx.Err() != nil {
 		return report, err
 	}
@@ -99,7 +99,7 @@ func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string)
 	}
 	hint, served := p.silent(ctx, client, j.Pool)
 	if served {
-		if report, err = reportWithin(ctx, client, name, busyLimit); err == nil || !jobs.Unanswered(err) {
+		if report, err = reportWithin(ctx, client.Get(name), busyLimit); err == nil || !jobs.Unanswered(err) {
 			return report, err
 		}
 	}
@@ -109,10 +109,10 @@ func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string)
 // busyLimit is how long a report may take if there are workers.
 const busyLimit = 7 * time.Second
 
-func reportWithin(ctx context.Context, client *jobs.Client, name string, limit time.Duration) (job.Report, error) {
+func reportWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (job.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return client.Get(name).Report(ctx)
+	return run.Report(ctx)
 }
 
 // unansweredError reports that a job runs but no worker answers for it.

@@ -46,13 +46,14 @@ func TestSilent(t *testing.T) {
 		"some":      {pollers(1), pollers(1), nil, true, "workers serve pool risk, but"},
 		"frozen":    {heard(2, time.Now().Add(-time.Hour)), pollers(1), nil, true, "no worker of pool risk has been heard of for "},
 		"not known": {nil, nil, errors.New("no network"), true, "who serves pool risk is not known"},
+		"away":      {nil, nil, context.DeadlineExceeded, true, "the Temporal server at here:7233 does not answer; ask again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc := &mocks.Client{}
 			tc.On("DescribeTaskQueue", mock.Anything, wire.PoolQueue("risk"), mock.Anything).Return(test.pool, test.err)
 			tc.On("DescribeTaskQueue", mock.Anything, wire.IOQueue("risk"), mock.Anything).Return(test.io, test.err)
-			p := &Program{Options: Options{Name: "stint"}}
+			p := &Program{Options: Options{Name: "stint"}, server: "here:7233"}
 			hint, served := p.silent(t.Context(), jobs.NewClient(tc, nil), "risk")
 			require.Equal(t, test.served, served)
 			require.Contains(t, hint, test.says)

@@ -105,6 +105,8 @@ func (p *Program) noWorker(pool string) string {
 // that there are no workers.
 func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
 	switch n, err := pollers(ctx, client, pool); {
+	case lookup.Away(err):
+		return p.serverIsSilent() + "; ask again in some seconds", true
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
 	case n == 0:
@@ -206,13 +208,15 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
 	if lookup.Away(err) {
-		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+		return p.serverIsSilent()
 	}
 	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
 		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
 	}
 	return strings.Join(said, "; ")
 }
+
+func (p *Program) serverIsSilent() string { return fmt.Sprintf("the Temporal server at %s does not answer", p.server) }
 
 // silentPools returns what look says of pools, in their order. It looks at some at once, so that the last ones of many
 // are looked at, too. The error is the first one.
@@ -263,9 +267,7 @@ const answersWithin = time.Second
 
 // answers reports whether somebody answers for a job; also if that is not known.
 func answers(ctx context.Context, run *jobs.Run) bool {
-	ctx, cancel := context.WithTimeout(ctx, answersWithin)
-	defer cancel()
-	_, err := run.Report(ctx)
+	_, err := reportWithin(ctx, run, answersWithin)
 	return !wraps[*jobs.UnansweredError](err)
 }
 
@@ -273,7 +275,7 @@ func answers(ctx context.Context, run *jobs.Run) bool {
 func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
 	pool, err := poolOf(context.WithoutCancel(ctx), run)
 	if lookup.Away(err) {
-		return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+		return p.serverIsSilent()
 	}
 	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
 		return said

@@ -236,7 +236,6 @@ var mutants = []mutant{
 `, new: "\tl.gone = true\n",
 		pkg: "./workflows/internal/coordinate", tests: "TestShare_LosesNoPlace",
 	},
-
 	{
 		name: "places: what goes on with the rest of a leg comes after those that take new items", file: "workflows/internal/coordinate/openlegs.go",
 		old: `	c.Legs = slices.Insert(c.Legs[:last], slices.Index(c.Legs, ends), c.Legs[last])
