@@ -216,7 +216,9 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 	return strings.Join(said, "; ")
 }
 
-func (p *Program) serverIsSilent() string { return fmt.Sprintf("the Temporal server at %s does not answer", p.server) }
+func (p *Program) serverIsSilent() string {
+	return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
+}
 
 // silentPools returns what look says of pools, in their order. It looks at some at once, so that the last ones of many
 // are looked at, too. The error is the first one.
