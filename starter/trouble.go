@@ -106,7 +106,7 @@ func (p *Program) noWorker(pool string) string {
 func (p *Program) silent(ctx context.Context, client *jobs.Client, pool string) (hint string, served bool) {
 	switch n, err := pollers(ctx, client, pool); {
 	case lookup.Away(err):
-		return p.serverIsSilent() + "; ask again in some seconds", true
+		return fmt.Sprintf(serverAway+"; ask again in some seconds", p.server), true
 	case err != nil:
 		return fmt.Sprintf("who serves pool %s is not known (%v); ask again in some seconds", pool, err), true
 	case n == 0:
@@ -208,7 +208,7 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
 	if lookup.Away(err) {
-		return p.serverIsSilent()
+		return fmt.Sprintf(serverAway, p.server)
 	}
 	if len(said) == 0 && len(pools) > 0 && !answers(ctx, run) {
 		said = append(said, fmt.Sprintf("the workers of pool %s are too busy, frozen or gone ('%s workers' lists them)", pools[0], p.name()))
@@ -216,9 +216,8 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 	return strings.Join(said, "; ")
 }
 
-func (p *Program) serverIsSilent() string {
-	return fmt.Sprintf("the Temporal server at %s does not answer", p.server)
-}
+// serverAway takes the server's address.
+const serverAway = "the Temporal server at %s does not answer"
 
 // silentPools returns what look says of pools, in their order. It looks at some at once, so that the last ones of many
 // are looked at, too. The error is the first one.
@@ -277,7 +276,7 @@ func answers(ctx context.Context, run *jobs.Run) bool {
 func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run *jobs.Run) string {
 	pool, err := poolOf(context.WithoutCancel(ctx), run)
 	if lookup.Away(err) {
-		return p.serverIsSilent()
+		return fmt.Sprintf(serverAway, p.server)
 	}
 	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
 		return said
