@@ -79,8 +79,8 @@ func folderOf(name string) string {
 	return first + "/" + second
 }
 
-// A drawing of the folders alone shows the way of an item: the packages of each stand together in the list, so that imports
-// between folders point one way, too.
+// A drawing of the folders alone shows the way of an item: the packages of each stand together in the list, so that
+// imports between folders point one way, too.
 func TestArrows_BetweenFolders(t *testing.T) {
 	t.Parallel()
 	var folders []string

@@ -30,7 +30,8 @@ var mayAsk = map[string]string{
 	"starter/flags.go":                             "makes the spec",
 }
 
-// TestKinds_AreChosenOnce: what only one kind of job does is behind an interface, or in a table; elsewhere nobody asks for the kind.
+// TestKinds_AreChosenOnce: what only one kind of job does is behind an interface, or in a table; elsewhere nobody asks
+// for the kind.
 func TestKinds_AreChosenOnce(t *testing.T) {
 	t.Parallel()
 	asked := map[string]bool{}

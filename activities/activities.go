@@ -117,7 +117,8 @@ type Options struct {
 	Pollers func(ctx context.Context, pool string) (int, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
-	// Signal sends a signal to a workflow. Nil: nobody hears of an execution that the server has given up and that is alive.
+	// Signal sends a signal to a workflow. Nil: nobody hears of an execution that the server has given up and that is
+	// alive.
 	Signal func(ctx context.Context, workflowID, runID, name string, arg any) error
 	// Heartbeat sends an execution's heartbeat at once. Nil: it is held back for as long as the SDK does so.
 	Heartbeat func(ctx context.Context, taskToken []byte, details ...any) error

@@ -45,8 +45,8 @@ func (e *execution) untilAnswered(over <-chan struct{}, ask func(context.Context
 }
 
 // answer sends the result to the server, and returns it with [activity.ErrResultPending], which has the SDK send
-// nothing. The SDK tries for ten seconds: if the server is away for longer, a batch that has ended would be lost like one
-// whose worker has died. The SDK still gets the last try if the worker ends meanwhile, and what the server refuses.
+// nothing. The SDK tries for ten seconds: if the server is away for longer, a batch that has ended would be lost like
+// one whose worker has died. The SDK still gets the last try if the worker ends meanwhile, and what the server refuses.
 func (e *execution) answer(result wire.ProcessResult) (wire.ProcessResult, error) {
 	if e.acts.opts.Complete == nil || !activity.IsActivity(e.ctx) {
 		return result, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An output named .gz or .zst is compressed, and so are error records and dropped items; results are read back from it, from any
-// item on, and a redrive merges into it.
+// An output named .gz or .zst is compressed, and so are error records and dropped items; results are read back from it,
+// from any item on, and a redrive merges into it.
 func TestD27_CompressedOutputs(t *testing.T) {
 	t.Parallel()
 	for _, ending := range []string{".gz", ".zst"} {
@@ -53,7 +53,8 @@ func TestD27_CompressedOutputs(t *testing.T) {
 	}
 }
 
-// A table can be compressed, and the files that results are split into; an output without a result is an empty file of its kind.
+// A table can be compressed, and the files that results are split into; an output without a result is an empty file of
+// its kind.
 func TestD27_CompressedTablesAndSplits(t *testing.T) {
 	t.Parallel()
 	for _, ending := range []string{".gz", ".zst"} {

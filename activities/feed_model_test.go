@@ -185,7 +185,8 @@ func (m *feedModel) unfinished() (all []int64) {
 	return all
 }
 
-// begin plans the run, and does what earlier ones have left. It returns false if a stop comes before all of that is done.
+// begin plans the run, and does what earlier ones have left. It returns false if a stop comes before all of that is
+// done.
 func (m *feedModel) begin() bool {
 	m.t.Helper()
 	left := m.unfinished()
@@ -356,8 +357,8 @@ func (m *feedModel) check(report job.Report, books wire.Books) {
 	}
 }
 
-// A feed over stops, resets and commits in any order and grouping publishes exactly what its items decide, and its failed
-// items can be run again.
+// A feed over stops, resets and commits in any order and grouping publishes exactly what its items decide, and its
+// failed items can be run again.
 func TestFeed_Model(t *testing.T) {
 	t.Parallel()
 	base := rand.Uint64()

@@ -294,7 +294,8 @@ func TestFeed_OutcomesOfALargeHistoryAreInAPart(t *testing.T) {
 	require.EqualValues(t, 2, f.finish(f.commitFeed(wire.CommitFeedInput{Entries: []wire.FeedEntry{{Entry: r.Entry}}})).Books.OK)
 }
 
-// wire.Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their own.
+// wire.Inline outcomes that adjoin are one part, of one session each; discarded ones and others are entries of their
+// own.
 func TestCommitFeed_JoinsNeighbours(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
@@ -484,8 +485,8 @@ func TestPlanFeed_Closed(t *testing.T) {
 	}
 }
 
-// G1, G9: an item that was accepted, and of which the store has nothing, because its leg's history was gone before the feed was resumed, holds
-// nothing up: it fails, once, and says so.
+// G1, G9: an item that was accepted, and of which the store has nothing, because its leg's history was gone before the
+// feed was resumed, holds nothing up: it fails, once, and says so.
 func TestPlanFeed_Lost(t *testing.T) {
 	t.Parallel()
 	for _, drop := range []bool{false, true} {
@@ -536,8 +537,8 @@ func TestPlanFeed_Lost(t *testing.T) {
 	}
 }
 
-// G1: what a leg had committed, although nobody heard of it before its history was gone, is found in the store: outcomes once, whichever
-// attempts at commits have left their manifests, and copies of items.
+// G1: what a leg had committed, although nobody heard of it before its history was gone, is found in the store:
+// outcomes once, whichever attempts at commits have left their manifests, and copies of items.
 func TestPlanFeed_FindsCommitsThatNobodyHeardOf(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)
@@ -611,7 +612,8 @@ func TestPlanFeed_OfAnotherKind(t *testing.T) {
 	require.ErrorContains(t, err, "was no feed")
 }
 
-// G1: a leg whose history the server has removed is not an error, which would be repeated for ever; any other answer than that is.
+// G1: a leg whose history the server has removed is not an error, which would be repeated for ever; any other answer
+// than that is.
 func TestSalvageFeed_Gone(t *testing.T) {
 	t.Parallel()
 	f := setupFeed(t, calls.Lines)

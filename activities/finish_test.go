@@ -494,8 +494,8 @@ func TestFinish_SweepsEarlierRuns(t *testing.T) {
 	require.NoFileExists(t, left)
 }
 
-// A run that was stopped while its first page was copied, or that has committed only what the next run does not take over, is in no chain:
-// the run that takes its place removes what it has left, but not what others have.
+// A run that was stopped while its first page was copied, or that has committed only what the next run does not take
+// over, is in no chain: the run that takes its place removes what it has left, but not what others have.
 func TestFinish_SweepsRunsOutsideTheChain(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt.gz", gzipped(t, lines("line", 100)))

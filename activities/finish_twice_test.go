@@ -203,8 +203,8 @@ func TestOnce(t *testing.T) {
 	require.Equal(t, 2, looks)
 }
 
-// A run that had nothing left to do publishes, and its result is lost: the run after it, which knows the manifests of the
-// first only, finds what is published, and needs no parts.
+// A run that had nothing left to do publishes, and its result is lost: the run after it, which knows the manifests of
+// the first only, finds what is published, and needs no parts.
 func TestFinish_AfterARunWithoutManifests(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(20))

@@ -21,8 +21,8 @@ func jobLines(lines []string) string {
 	return text
 }
 
-// B11: each element of a list is a line; an empty list gives none, and its item is ok and not dropped; what is not a list is its
-// item's error. Items are counted, and lines.
+// B11: each element of a list is a line; an empty list gives none, and its item is ok and not dropped; what is not a
+// list is its item's error. Items are counted, and lines.
 func TestFlatten_B11_Outcomes(t *testing.T) {
 	t.Parallel()
 	answers := []string{

@@ -32,8 +32,9 @@ func (g *graph) each(p *staged, c *calls.Call, item calls.Item) {
 	}
 }
 
-// TestPipeline_P2_P3_P4_AnyGraph: whatever the stages, the order, the cuts, the rests and the stops, the output is that of the model, each
-// item is counted once, errors have the stage and the item as the job got it, and each stage sees exactly its items, each once.
+// TestPipeline_P2_P3_P4_AnyGraph: whatever the stages, the order, the cuts, the rests and the stops, the output is that
+// of the model, each item is counted once, errors have the stage and the item as the job got it, and each stage sees
+// exactly its items, each once.
 func TestPipeline_P2_P3_P4_AnyGraph(t *testing.T) {
 	t.Parallel()
 	const seed = 700

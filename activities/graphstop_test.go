@@ -29,8 +29,8 @@ func nestedStages() []job.Stage {
 	}
 }
 
-// stopAfter runs a job of nestedStages over some items, and stops it after so many executions, and resumes it; with a negative number it
-// runs undisturbed. It returns how many executions there were, and requires what the model says.
+// stopAfter runs a job of nestedStages over some items, and stops it after so many executions, and resumes it; with a
+// negative number it runs undisturbed. It returns how many executions there were, and requires what the model says.
 func stopAfter(t *testing.T, seed uint64, executions int) int {
 	t.Helper()
 	const items = 14
@@ -48,8 +48,8 @@ func stopAfter(t *testing.T, seed uint64, executions int) int {
 	return g.number
 }
 
-// TestPipeline_P4_StopAtEveryBoundary: a job that is stopped after any of its executions, from before the first one to after the last one,
-// and resumed, has the same output, errors and counts, and no stage sees an item twice.
+// TestPipeline_P4_StopAtEveryBoundary: a job that is stopped after any of its executions, from before the first one to
+// after the last one, and resumed, has the same output, errors and counts, and no stage sees an item twice.
 func TestPipeline_P4_StopAtEveryBoundary(t *testing.T) {
 	t.Parallel()
 	const seed = 90

@@ -35,8 +35,8 @@ func (t *heartbeatThrottle) send(now time.Time) bool {
 }
 
 // beating heartbeats in the background until the returned function is called: for activities whose heartbeats say only
-// that their process lives, and these details, since what they wait for (an input, the disk) may take long. The function
-// reports whether there have been any heartbeats.
+// that their process lives, and these details, since what they wait for (an input, the disk) may take long. The
+// function reports whether there have been any heartbeats.
 func beating(ctx context.Context, details ...any) (stop func() bool) {
 	if !activity.IsActivity(ctx) || activity.GetInfo(ctx).HeartbeatTimeout <= 0 {
 		return func() bool { return false }

@@ -112,8 +112,8 @@ func TestProcess_ComesBackFromItsWait(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The result of a batch that has ended reaches the server also if that is away at first; if it has given the batch up meanwhile, the batch comes
-// back. What the server refuses is left to the SDK.
+// The result of a batch that has ended reaches the server also if that is away at first; if it has given the batch up
+// meanwhile, the batch comes back. What the server refuses is left to the SDK.
 func TestProcess_AnswersAServerThatWasAway(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -265,8 +265,8 @@ func TestBeating_NotAsked(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Heartbeats that are offered every quarter of the timeout are sent every half of it, whatever jitter there is; a long timeout has one for each
-// quarter. So two of them are never as far apart as the timeout.
+// Heartbeats that are offered every quarter of the timeout are sent every half of it, whatever jitter there is; a long
+// timeout has one for each quarter. So two of them are never as far apart as the timeout.
 func TestHeartbeatThrottle(t *testing.T) {
 	t.Parallel()
 	for timeout, want := range map[time.Duration]time.Duration{

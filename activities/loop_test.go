@@ -79,8 +79,8 @@ func (l *looping) execute(d time.Duration) (wire.ProcessResult, error) {
 	return l.acts.Process(context.Background(), in)
 }
 
-// L5: an execution of a slot that fails, whatever with, says how far it has come: as far as its last part. Nothing of that is run again, and what
-// is, is counted.
+// L5: an execution of a slot that fails, whatever with, says how far it has come: as far as its last part. Nothing of
+// that is run again, and what is, is counted.
 func TestProcess_FailedExecutionOfASlot(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct {

@@ -55,8 +55,8 @@ func TestCall_Lines(t *testing.T) {
 	}
 }
 
-// A step that only gathers what members have made of the items is meant to call no handler, whatever becomes of an item: no outcome of it
-// counts as one of a handler's.
+// A step that only gathers what members have made of the items is meant to call no handler, whatever becomes of an
+// item: no outcome of it counts as one of a handler's.
 func TestOutcomes_OfAGatheringStepAreCarried(t *testing.T) {
 	t.Parallel()
 	for _, gathers := range []bool{false, true} {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// 14.1: a worker sends a heartbeat for progress at most every progressEvery, for all batches of a job together, and none if there are none.
+// 14.1: a worker sends a heartbeat for progress at most every progressEvery, for all batches of a job together, and
+// none if there are none.
 func TestNews_OneHeartbeatForAllBatches(t *testing.T) {
 	t.Parallel()
 	var n progress

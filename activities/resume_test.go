@@ -150,8 +150,8 @@ func TestPlan_ResumeOfMissingManifest(t *testing.T) {
 	jobtest.RequireType(t, err, job.ErrorBooks)
 }
 
-// D1: what a manifest says of a damaged batch is lost when the job is resumed: its items, and no others, are planned and run again, and the
-// job completes.
+// D1: what a manifest says of a damaged batch is lost when the job is resumed: its items, and no others, are planned
+// and run again, and the job completes.
 func TestD1_ResumeRunsWhatADamagedEntryNames(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", strings.Repeat("line\n", 30))

@@ -48,7 +48,8 @@ func reading(fn func(), reads ...func() string) (got []string) {
 	return got
 }
 
-// A pipe in the place of an output gets it once, when the job has finished; the results stay readable, and a redrive can merge them.
+// A pipe in the place of an output gets it once, when the job has finished; the results stay readable, and a redrive
+// can merge them.
 func TestD20_APipeInAnOutputsPlace(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(100))

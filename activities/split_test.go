@@ -99,7 +99,8 @@ func splitInput(n, values int, note string) string {
 	return b.String()
 }
 
-// The files of a split are the single output split by hand, whatever the number of values. The parts stay, for redrives and readers.
+// The files of a split are the single output split by hand, whatever the number of values. The parts stay, for redrives
+// and readers.
 func TestSplit_AnyNumberOfValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ items, values int }{{0, 0}, {5, 1}, {20, 3}, {2500, 1000}} {
@@ -126,7 +127,8 @@ func TestSplit_AnyNumberOfValues(t *testing.T) {
 	}
 }
 
-// With more values than files are allowed the job fails, names the limit, and has published nothing; what it has done is kept.
+// With more values than files are allowed the job fails, names the limit, and has published nothing; what it has done
+// is kept.
 func TestSplit_TooManyValues(t *testing.T) {
 	t.Parallel()
 	f, text := setupSplit(t, 1001, 1001)
@@ -164,8 +166,8 @@ func TestSplit_ThroughTheStore(t *testing.T) {
 	require.Empty(t, f.keys("run-1/split-"))
 }
 
-// G2: whatever step of Finish fails, between two files, too: each file is whole, of before or of now, and a repetition ends with all
-// of them, and without those of an earlier run that this one does not have.
+// G2: whatever step of Finish fails, between two files, too: each file is whole, of before or of now, and a repetition
+// ends with all of them, and without those of an earlier run that this one does not have.
 func TestSplit_RepeatableAtEveryStep(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -207,7 +209,8 @@ func TestSplit_RepeatableAtEveryStep(t *testing.T) {
 	}
 }
 
-// finishEarlier has an earlier run of the job publish files: some that the next run has, too, and one that it does not have.
+// finishEarlier has an earlier run of the job publish files: some that the next run has, too, and one that it does not
+// have.
 func (f *fixture) finishEarlier(t *testing.T, text string) {
 	t.Helper()
 	input := f.read("in.jsonl")
@@ -220,7 +223,8 @@ func (f *fixture) finishEarlier(t *testing.T, text string) {
 	f.newRun("run-1")
 }
 
-// What a run has published that was ended between two files is not among the files of the next one, which has other values.
+// What a run has published that was ended between two files is not among the files of the next one, which has other
+// values.
 func TestSplit_AfterOneThatWasEndedHalfWay(t *testing.T) {
 	t.Parallel()
 	half := 0

@@ -124,8 +124,8 @@ func (p *staged) execute(b wire.Batch, take int64) wire.ProcessResult {
 	return result
 }
 
-// run takes batches through all stages in any order, and returns the entries of the last one and all counts. After so many
-// executions it stops: left are the batches between two stages then.
+// run takes batches through all stages in any order, and returns the entries of the last one and all counts. After so
+// many executions it stops: left are the batches between two stages then.
 func (p *staged) run(random *rand.Rand, waiting []wire.Batch, most int) (entries []wire.Entry, totals job.Totals, left []wire.Batch) {
 	for ; len(waiting) > 0 && most > 0; most-- {
 		i := random.IntN(len(waiting))
@@ -154,8 +154,8 @@ func (p *staged) run(random *rand.Rand, waiting []wire.Batch, most int) (entries
 	return entries, totals, left
 }
 
-// runs runs the job, stopping it so many times, each after a random number of executions, and resuming it. It returns the head of the
-// manifests, all entries, and the counts of the last run's report.
+// runs runs the job, stopping it so many times, each after a random number of executions, and resuming it. It returns
+// the head of the manifests, all entries, and the counts of the last run's report.
 func (p *staged) runs(random *rand.Rand, stops int) (head string, all []wire.Entry, totals job.Totals) {
 	return p.runsUntil(random, stops, func() int { return random.IntN(40) })
 }
@@ -191,8 +191,9 @@ func (p *staged) runsUntil(random *rand.Rand, stops int, until func() int) (head
 	}
 }
 
-// TestPipeline_P1_AnyOrder: P1, P4: whatever the order, the cuts, the rests and the stops, the output is that of the stages one after the
-// other, each error is recorded with its stage and the item as the job got it, each item is counted once, and no stage sees one twice.
+// TestPipeline_P1_AnyOrder: P1, P4: whatever the order, the cuts, the rests and the stops, the output is that of the
+// stages one after the other, each error is recorded with its stage and the item as the job got it, each item is
+// counted once, and no stage sees one twice.
 func TestPipeline_P1_AnyOrder(t *testing.T) {
 	t.Parallel()
 	const seed = 20
@@ -264,8 +265,8 @@ func TestPipeline_P4_SplitsWithinACall(t *testing.T) {
 	}
 }
 
-// P1, P2: the record of an item that is run again, and fails again, says in which stage that is now, and what an ensemble has made of the
-// item now.
+// P1, P2: the record of an item that is run again, and fails again, says in which stage that is now, and what an
+// ensemble has made of the item now.
 func TestPipeline_P1_RedriveFailsInAnotherStage(t *testing.T) {
 	t.Parallel()
 	stage := func(name string) job.Stage { return job.Stage{Name: name, Pool: "pool"} }

@@ -126,7 +126,8 @@ func TestStore_Outcome(t *testing.T) {
 	}
 }
 
-// To look for a young item, or to follow from a cursor, what was written before is not read: it may be days of manifests.
+// To look for a young item, or to follow from a cursor, what was written before is not read: it may be days of
+// manifests.
 func TestStore_YoungItems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,8 +188,8 @@ func TestStore_Broken(t *testing.T) {
 	require.NoError(t, w.store(Options{}).Follow(jobs.FeedCursor{}).Next(t.Context(), w.report(), nil), "a later report names the output")
 }
 
-// Many callers of one part read it once; what is kept is bounded; at most four parts are read at a time; a reader that gives up leaves the
-// part to the others.
+// Many callers of one part read it once; what is kept is bounded; at most four parts are read at a time; a reader that
+// gives up leaves the part to the others.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +238,8 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// Results come in order of the items although parts are committed in any; a cursor goes on in the middle of a part; a session is read alone.
+// Results come in order of the items although parts are committed in any; a cursor goes on in the middle of a part; a
+// session is read alone.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

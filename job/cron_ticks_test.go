@@ -27,7 +27,8 @@ func ticksBetween(t *testing.T, o ScheduleOptions, from, until time.Time) (all [
 	}
 }
 
-// Expressions for each hour tick evenly while the clock is changed, everywhere; a time of day that is repeated ticks as the documents say.
+// Expressions for each hour tick evenly while the clock is changed, everywhere; a time of day that is repeated ticks as
+// the documents say.
 func TestD44_TicksWhenSummerTimeEnds(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC) // Berlin puts the clock back on the 25th, New York on 1 November

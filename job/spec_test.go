@@ -49,7 +49,8 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 	}
 }
 
-// S5: an empty list means the default; that no error stops the job cleanly has a value of its own, which comes back from histories.
+// S5: an empty list means the default; that no error stops the job cleanly has a value of its own, which comes back
+// from histories.
 func TestSpec_StopsCleanly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -77,7 +77,8 @@ func TestClient_StartOptions(t *testing.T) {
 	}
 }
 
-// TestD40: a frozen worker holds the workflow tasks of other pools' jobs for five seconds and no longer (decision 056 has the measurement).
+// TestD40: a frozen worker holds the workflow tasks of other pools' jobs for five seconds and no longer (decision 056
+// has the measurement).
 func TestD40_AFrozenWorkerHoldsAJobForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

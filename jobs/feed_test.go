@@ -26,7 +26,8 @@ type echo struct {
 	Of string `json:"of"`
 }
 
-// withFeed runs a test with a client of a simulated feed, in a bubble: time passes when all wait, and no goroutine is left.
+// withFeed runs a test with a client of a simulated feed, in a bubble: time passes when all wait, and no goroutine is
+// left.
 func withFeed(t *testing.T, o feedsim.Options, test func(t *testing.T, sim *feedsim.Feed, f *Feed[string, echo])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +281,8 @@ func valuesOf(counts map[string]int) func(func(int) bool) {
 	}
 }
 
-// F6: leaving early ends the feeding, of what has not been sent, too; the backlog is gone when what was with the feed is done.
+// F6: leaving early ends the feeding, of what has not been sent, too; the backlog is gone when what was with the feed
+// is done.
 func TestFeed_StreamLeft(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{0, 60} {
@@ -417,11 +419,12 @@ func TestFeed_StreamPanics(t *testing.T) {
 	})
 }
 
-// F6: streams and calls at once do not mix, over everything that a feed and its network do, and none waits for longer than
-// its feed was silent.
+// F6: streams and calls at once do not mix, over everything that a feed and its network do, and none waits for longer
+// than its feed was silent.
 func TestFeed_ManyAtOnce(t *testing.T) {
 	t.Parallel()
-	// What is lost without an error is missed after so long, the wait of an exchange and 3 s more, and may then be lost again.
+	// What is lost without an error is missed after so long, the wait of an exchange and 3 s more, and may then be lost
+	// again.
 	const missed = wire.MaxExchangeWait + 3*time.Second
 	for seed := range uint64(20) {
 		o := feedsim.Options{
@@ -576,7 +579,8 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	})
 }
 
-// TestD14_SilentFeed: a feed whose workers have died or are frozen does not answer. Every request keeps its own limit, and says so.
+// TestD14_SilentFeed: a feed whose workers have died or are frozen does not answer. Every request keeps its own limit,
+// and says so.
 func TestD14_SilentFeed(t *testing.T) {
 	t.Parallel()
 	withFeed(t, feedsim.Options{Lost: 100}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {

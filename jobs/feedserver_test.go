@@ -215,7 +215,8 @@ func bareFlow(ctx workflow.Context) error {
 	return nil
 }
 
-// callTooLate makes a call whose deadline passes, and returns how long the item was in the queue, as far as the feed has said so in time.
+// callTooLate makes a call whose deadline passes, and returns how long the item was in the queue, as far as the feed
+// has said so in time.
 func callTooLate(t *testing.T, feed *jobs.Feed[string, string]) *time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -122,8 +122,8 @@ func TestGivenInput_Pending(t *testing.T) {
 	require.Empty(t, nothing.pending())
 }
 
-// S12: a feed whose job has continued as new, and was terminated before the new run had done anything, is resumed from all that its legs
-// have: they are ended, and asked for it. One of them never ran, and one has been removed.
+// S12: a feed whose job has continued as new, and was terminated before the new run had done anything, is resumed from
+// all that its legs have: they are ended, and asked for it. One of them never ran, and one has been removed.
 func TestResume_FeedThatWasToGoOn(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
@@ -241,7 +241,8 @@ func TestResume_RedriveThatWasToGoOn(t *testing.T) {
 	}
 }
 
-// A job of which only a leg never ran is resumed from its own answer. A leg that has continued as new is known from its input.
+// A job of which only a leg never ran is resumed from its own answer. A leg that has continued as new is known from its
+// input.
 func TestResume_LegThatNeverRan(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
@@ -336,8 +337,8 @@ func legOf(t *testing.T, leg, input, result string) []*history.HistoryEvent {
 	return []*history.HistoryEvent{begun, done}
 }
 
-// TestD50_WhatHasRunAndDoesNotAnswer: a job that was terminated after its last workflow task had failed answers no query. It is resumed
-// from what its history, and those of its legs, show to be committed.
+// TestD50_WhatHasRunAndDoesNotAnswer: a job that was terminated after its last workflow task had failed answers no
+// query. It is resumed from what its history, and those of its legs, show to be committed.
 func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

@@ -17,8 +17,8 @@ import (
 	"go.temporal.io/sdk/mocks"
 )
 
-// answerList answers a query for jobs, and no other one, with jobs that run; each has the pools of its stages, the first of which is
-// its own.
+// answerList answers a query for jobs, and no other one, with jobs that run; each has the pools of its stages, the
+// first of which is its own.
 func answerList(t *testing.T, tc *mocks.Client, query string, pools map[string][]string) {
 	t.Helper()
 	page := &workflowservice.ListWorkflowExecutionsResponse{}
@@ -43,8 +43,8 @@ func answerList(t *testing.T, tc *mocks.Client, query string, pools map[string][
 
 const queryOfRunning = "WorkflowType = 'Job' AND TaskQueue = 'stint' AND ExecutionStatus = 'Running'"
 
-// S17: who asks for jobs that run does not have the server list those that have ended, however many there are. A pipeline is a job of
-// all its pools.
+// S17: who asks for jobs that run does not have the server list those that have ended, however many there are. A
+// pipeline is a job of all its pools.
 func TestClient_ListRunning(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

@@ -52,7 +52,8 @@ func pendingOf(t *testing.T, memo *job.Milestone, legs []string, hints map[strin
 	return desc
 }
 
-// M3: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow has counted.
+// M3: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow
+// has counted.
 func TestReport_CountsBatchesInHand(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
@@ -76,7 +77,8 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 	require.Zero(t, report.AsOf)
 }
 
-// 14.1: if nobody answers, the report has what the job has noted last, and what heartbeats say, and is marked with the time.
+// 14.1: if nobody answers, the report has what the job has noted last, and what heartbeats say, and is marked with the
+// time.
 func TestReport_LastKnownOfTheMemo(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

@@ -31,8 +31,8 @@ func (p pastOf) GetWorkflowExecutionHistoryReverse(_ context.Context, in *workfl
 	return &workflowservice.GetWorkflowExecutionHistoryReverseResponse{History: &history.History{Events: p.events[in.GetExecution().GetWorkflowId()]}}, nil
 }
 
-// A workflow task that fails again and again is found, in the job and in its legs, with its reason. One that was lost with its worker, or has failed
-// once, is none.
+// A workflow task that fails again and again is found, in the job and in its legs, with its reason. One that was lost
+// with its worker, or has failed once, is none.
 func TestD10_FailingTask(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)

@@ -17,8 +17,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 )
 
-// A job whose data somebody has removed from the state is not continued for ever in vain: its own command starts it afresh and says so, and
-// resume says what works.
+// A job whose data somebody has removed from the state is not continued for ever in vain: its own command starts it
+// afresh and says so, and resume says what works.
 func TestD48_TheStoreWasRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

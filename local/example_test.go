@@ -38,7 +38,8 @@ func ExampleRun() {
 	// completed 2
 }
 
-// A handler that answers each item with a list, whose elements become lines, and results that go to a file for each value of a field.
+// A handler that answers each item with a list, whose elements become lines, and results that go to a file for each
+// value of a field.
 func ExampleRun_severalResults() {
 	dir, err := os.MkdirTemp("", "example-*")
 	if err != nil {

@@ -70,8 +70,8 @@ func TestPools_Refused(t *testing.T) {
 	}
 }
 
-// A job whose run was aborted shares a state with another one, whose pools have the same names. Its items never reach the other job's
-// handlers, and it goes on later.
+// A job whose run was aborted shares a state with another one, whose pools have the same names. Its items never reach
+// the other job's handlers, and it goes on later.
 func TestPools_BelongToTheirJob(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -30,7 +30,8 @@ func (w *fullWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A job whose results were not printed as a whole has not finished: the same command prints what is kept, and runs nothing.
+// A job whose results were not printed as a whole has not finished: the same command prints what is kept, and runs
+// nothing.
 func TestD24_ResultsThatWereNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A worker of the process may still write parts of the run that is replaced: what is written meanwhile is removed when it has ended.
+// A worker of the process may still write parts of the run that is replaced: what is written meanwhile is removed when
+// it has ended.
 func TestD4_PartsThatAreWrittenWhileTheirRunIsRemoved(t *testing.T) {
 	t.Parallel()
 	var notes []string

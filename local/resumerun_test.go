@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A job that was running when the process took the state over is the one that the command continues, however soon it completes: it is
-// not run afresh, nor called completed by Resume, nor are its failed items run once more by Redrive.
+// A job that was running when the process took the state over is the one that the command continues, however soon it
+// completes: it is not run afresh, nor called completed by Resume, nor are its failed items run once more by Redrive.
 func TestTakeOver_CompletesBeforeItIsLookedAt(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool

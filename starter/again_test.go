@@ -142,8 +142,8 @@ func TestRun_NamesTheNextCommand(t *testing.T) {
 	})
 }
 
-// TestD17_NoValueOfAVariableIsPrinted: a printed command has the names of variables, and the run says which of them it needs in its
-// environment. TestD34: its other flags are as they were given, zeros too.
+// TestD17_NoValueOfAVariableIsPrinted: a printed command has the names of variables, and the run says which of them it
+// needs in its environment. TestD34: its other flags are as they were given, zeros too.
 func TestD17_NoValueOfAVariableIsPrinted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -367,8 +367,8 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-// lowPorts are below those that the system gives to whoever asks for any: nobody gets one by chance before it is used. No two tests of
-// this process get the same.
+// lowPorts are below those that the system gives to whoever asks for any: nobody gets one by chance before it is used.
+// No two tests of this process get the same.
 const lowPorts = 20_000
 
 var lowPort atomic.Int64

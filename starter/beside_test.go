@@ -31,7 +31,8 @@ func TestRun_Pipe(t *testing.T) {
 	}
 }
 
-// A job that has a state of its own continues there, alone or beside others, and so does the command that its end names.
+// A job that has a state of its own continues there, alone or beside others, and so does the command that its end
+// names.
 func TestRun_BesideAnother(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

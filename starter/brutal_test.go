@@ -346,8 +346,8 @@ func stopOutlivesAKill(t *testing.T, frozen bool) {
 	require.Zero(t, r.Failed)
 }
 
-// TestBrutal_B9_WindowOfTwoWorkers: the window has room for what a worker process does at once, and for two of them as soon as the
-// second one has answered.
+// TestBrutal_B9_WindowOfTwoWorkers: the window has room for what a worker process does at once, and for two of them as
+// soon as the second one has answered.
 func TestBrutal_B9_WindowOfTwoWorkers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// byHand runs the programs of a pipeline one after the other, as a person would without stint. It follows what the documentation says of
-// stages: an item that a program cannot bear has failed, and skips the others; a blank line between two stages is no item.
+// byHand runs the programs of a pipeline one after the other, as a person would without stint. It follows what the
+// documentation says of stages: an item that a program cannot bear has failed, and skips the others; a blank line
+// between two stages is no item.
 type byHand struct {
 	*box
 	pools map[string]string // their programs
@@ -248,7 +249,8 @@ func (b *box) requireLines(want, name string) {
 	requireSame(b.t, want, b.read(name))
 }
 
-// requireFailures requires that those items have failed, in those stages, and that their records have them as the job got them.
+// requireFailures requires that those items have failed, in those stages, and that their records have them as the job
+// got them.
 func (b *box) requireFailures(h *byHand, lines []string, want map[int64]string) {
 	b.t.Helper()
 	if len(want) == 0 {

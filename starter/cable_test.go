@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cable is a server's address for one command. A test sees when the command asks, and can hold what passes, or cut the cable.
+// cable is a server's address for one command. A test sees when the command asks, and can hold what passes, or cut the
+// cable.
 type cable struct {
 	listener net.Listener
 	to       string // address of the server; "": there is none
@@ -44,7 +45,8 @@ func newCable(t *testing.T, to string) *cable {
 	return l
 }
 
-// closedAddress is an address at which nobody listens. Until the test ends nobody can get it by chance, as a port that was given back could.
+// closedAddress is an address at which nobody listens. Until the test ends nobody can get it by chance, as a port that
+// was given back could.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -168,9 +168,10 @@ func TestChaos_CallersShort(t *testing.T) {
 	withstandCalling(t, 5)
 }
 
-// TestChaos_Callers (G1, F1, F3, F11): twenty callers of a feed, in this process and in others, while the server, workers and callers are killed
-// and the job is stopped and resumed, and while an item is in hand from the beginning to the end. What was accepted has one outcome, what was
-// refused none, and a call brings its result or an error that says what is known.
+// TestChaos_Callers (G1, F1, F3, F11): twenty callers of a feed, in this process and in others, while the server,
+// workers and callers are killed and the job is stopped and resumed, and while an item is in hand from the beginning to
+// the end. What was accepted has one outcome, what was refused none, and a call brings its result or an error that says
+// what is known.
 func TestChaos_Callers(t *testing.T) {
 	t.Parallel()
 	chaotic(t, func(t *testing.T) { withstandCalling(t, 25) })

@@ -82,8 +82,8 @@ func TestChaos_FeedShort(t *testing.T) {
 	withstandFeeding(t, 8000, 5)
 }
 
-// TestChaos_Feed (G1, G2, F1, F11): while everything around a feed fails, each item that it has accepted has one outcome in the output, and
-// each that is put again after a refusal is there once.
+// TestChaos_Feed (G1, G2, F1, F11): while everything around a feed fails, each item that it has accepted has one
+// outcome in the output, and each that is put again after a refusal is there once.
 func TestChaos_Feed(t *testing.T) {
 	t.Parallel()
 	chaotic(t, func(t *testing.T) { withstandFeeding(t, 60_000, 25) })

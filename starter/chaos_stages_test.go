@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// stagesProgram is the handler of all stages of a pipeline. What it does shows by the item: one of the input is a text, the list is that of
-// an ensemble, and each other stage adds to what the item has seen.
+// stagesProgram is the handler of all stages of a pipeline. What it does shows by the item: one of the input is a text,
+// the list is that of an ensemble, and each other stage adds to what the item has seen.
 const stagesProgram = `
 def clean(text):
     number = int(text)

@@ -31,8 +31,8 @@ func (c *chaos) stopAndResume() {
 	c.spawn("resume", "nightly").exits(starter.ExitOK)
 }
 
-// requireApart requires that a stop has named only what the server gave to a worker when a fault kept the two apart, or just before: it may be lost on
-// its way, and nobody can know that before it expires.
+// requireApart requires that a stop has named only what the server gave to a worker when a fault kept the two apart, or
+// just before: it may be lost on its way, and nobody can know that before it expires.
 func (c *chaos) requireApart(stopped job.Report) {
 	c.t.Helper()
 	require.Zero(c.t, stopped.StragglersOmitted)

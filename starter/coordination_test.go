@@ -148,8 +148,8 @@ func TestCluster_StopWithAnError(t *testing.T) {
 	require.Contains(t, none.stderr.String(), "error: no more")
 }
 
-// TestCluster_NoCleanStop (S5): flag and job file can say that no error stops the job without making it fail; without either, the
-// default is in force.
+// TestCluster_NoCleanStop (S5): flag and job file can say that no error stops the job without making it fail; without
+// either, the default is in force.
 func TestCluster_NoCleanStop(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -220,7 +220,8 @@ func TestRun_Rates(t *testing.T) {
 	}
 }
 
-// TestRun_FilterAsksForLess: with exit status 75 no item has failed; if calls in a row ask for that, the job slows down and reports it.
+// TestRun_FilterAsksForLess: with exit status 75 no item has failed; if calls in a row ask for that, the job slows down
+// and reports it.
 func TestRun_FilterAsksForLess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

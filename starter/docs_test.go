@@ -60,7 +60,8 @@ func (b *box) clone() {
 // statusWanted finds, in a comment behind a command, the status that it ends with.
 var statusWanted = regexp.MustCompile(`exit status (\d+)`)
 
-// script makes a script of shell blocks that ends with the first command that does not end with the status that is expected of it.
+// script makes a script of shell blocks that ends with the first command that does not end with the status that is
+// expected of it.
 func script(t *testing.T, blocks []string) string {
 	t.Helper()
 	text := strings.Join(blocks, "\n")
@@ -97,8 +98,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// paste runs the shell blocks of a document as somebody would who pastes them at the top of a clone: with the program that is built from
-// here, whose server takes a port of its own. Pairs of texts are replaced before.
+// paste runs the shell blocks of a document as somebody would who pastes them at the top of a clone: with the program
+// that is built from here, whose server takes a port of its own. Pairs of texts are replaced before.
 func (b *box) paste(blocks []string, replace ...string) *process {
 	b.t.Helper()
 	shell, err := exec.LookPath("bash")

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What pipelines of real programs make of their items is what the same programs make of them if they are run one after the other by hand
-// (see byhand_test.go).
+// What pipelines of real programs make of their items is what the same programs make of them if they are run one after
+// the other by hand (see byhand_test.go).
 
-// stageOf returns a filter in awk for the first item in a line, which it marks with the stage's name and the length of what it got. Of so
-// many items it fails one, and drops another; it answers a third with an empty line, which is no item either, and a fourth with an
-// empty text. What has no item, such as an empty text, passes.
+// stageOf returns a filter in awk for the first item in a line, which it marks with the stage's name and the length of
+// what it got. Of so many items it fails one, and drops another; it answers a third with an empty line, which is no
+// item either, and a fourth with an empty text. What has no item, such as an empty text, passes.
 func (b *box) stageOf(name string, fail, drop, blank, empty rule) string {
 	b.t.Helper()
 	return b.script(name, fmt.Sprintf(`exec awk '
@@ -30,7 +30,8 @@ n %% %d == %d { print "\"\""; next }
 { sub(/"s":"/, "&%s" length($0) ".", item); print item }'`, fail.of, fail.rest, drop.of, drop.rest, blank.of, blank.rest, empty.of, empty.rest, name))
 }
 
-// routerOf returns a filter that answers with the name of a case: x, y, or one that there may be none of. It fails and drops items, too.
+// routerOf returns a filter that answers with the name of a case: x, y, or one that there may be none of. It fails and
+// drops items, too.
 func (b *box) routerOf(name string, fail, drop rule) string {
 	b.t.Helper()
 	return b.script(name, fmt.Sprintf(`exec awk '
@@ -116,7 +117,8 @@ func (g *grower) stage(depth int) job.Stage {
 	return g.pool()
 }
 
-// sequence makes one to three stages. One that a pool runs follows each that may answer with lists, and makes items of them.
+// sequence makes one to three stages. One that a pool runs follows each that may answer with lists, and makes items of
+// them.
 func (g *grower) sequence(depth int) (all []job.Stage) {
 	for range 1 + g.random.IntN(3) {
 		s := g.stage(depth)
@@ -185,8 +187,8 @@ func kindsOf(random *rand.Rand, n int) string {
 	return b.String()
 }
 
-// TestEquality_P1_P2_P3_P4_AnyGraph: whatever the stages, also one within another, with items that fail, are dropped or have an empty
-// result in any of them: byte for byte the output of the programs, run one after the other by hand.
+// TestEquality_P1_P2_P3_P4_AnyGraph: whatever the stages, also one within another, with items that fail, are dropped or
+// have an empty result in any of them: byte for byte the output of the programs, run one after the other by hand.
 func TestEquality_P1_P2_P3_P4_AnyGraph(t *testing.T) {
 	t.Parallel()
 	const rounds = 3

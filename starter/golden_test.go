@@ -61,7 +61,8 @@ func (b *box) settled(text string) string {
 // between is what separates two columns of a table.
 var between = regexp.MustCompile(` {2,}`)
 
-// table is a table that the box has printed, settled, with columns that fit what it has become. It requires that the columns were aligned.
+// table is a table that the box has printed, settled, with columns that fit what it has become. It requires that the
+// columns were aligned.
 func (b *box) table(printed string) string {
 	b.t.Helper()
 	var out strings.Builder

@@ -156,8 +156,8 @@ func TestFrozen(t *testing.T) {
 	require.EqualValues(t, n, r.Planned)
 	require.EqualValues(t, n, r.OK)
 	require.Zero(t, r.Failed)
-	// A slot may have a batch in hand that makes calls, and another whose part is being written. An expiry is taken back if the worker reports that it
-	// has the batch alive before that is done elsewhere.
+	// A slot may have a batch in hand that makes calls, and another whose part is being written. An expiry is taken
+	// back if the worker reports that it has the batch alive before that is done elsewhere.
 	require.LessOrEqual(t, r.Expiries, int64(2*slots))
 	require.LessOrEqual(t, b.repeats(n), 2*slots*batch, "only what it had in hand is run again")
 	for i, w := range workers {

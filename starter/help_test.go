@@ -183,7 +183,8 @@ func TestStint_Completion(t *testing.T) {
 	for _, name := range []string{"nightly", "night-shift", "daily"} {
 		b.stint("start", "--pool", "p", "--name", name, "in.txt", "-o", name+".txt", "--wait").exits(starter.ExitOK)
 	}
-	// answers are offers that need the server: if it takes longer than a shell waits for, there are none, and it is asked again.
+	// answers are offers that need the server: if it takes longer than a shell waits for, there are none, and it is
+	// asked again.
 	answers := func(args ...string) (all []string) {
 		t.Helper()
 		eventually(t, strings.Join(args, " "), func() bool { all = offers(args...); return len(all) > 0 })

@@ -93,8 +93,8 @@ func TestLoop_BadInput(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"run", "-f", "job.yaml", "--exec", "cat"}, "a loop is started by 'loop -f FILE'")
 }
 
-// L5: a worker that is killed costs its slot what came after its last heartbeat. The slot goes on elsewhere, no tick is missing,
-// those that ran again are counted, and results are there once.
+// L5: a worker that is killed costs its slot what came after its last heartbeat. The slot goes on elsewhere, no tick is
+// missing, those that ran again are counted, and results are there once.
 func TestBrutal_LoopWithAKilledWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

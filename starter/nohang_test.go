@@ -21,13 +21,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// No command hangs: whatever has become of the server and of the workers, each one ends at Ctrl-C, keeps its time limit, or ends by
-// itself, and says who does not answer. The commands are those of the table `waiting`, which has to name every command that waits.
+// No command hangs: whatever has become of the server and of the workers, each one ends at Ctrl-C, keeps its time
+// limit, or ends by itself, and says who does not answer. The commands are those of the table `waiting`, which has to
+// name every command that waits.
 
 const (
-	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that has none and waits
-	// for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has connected, and only have to be
-	// shorter than for ever.
+	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that
+	// has none and waits for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has
+	// connected, and only have to be shorter than for ever.
 	limitBound = 45 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
@@ -105,8 +106,8 @@ func untilTheLimit(_ string, w way) bool { return w == limitedTo }
 // anyone: of a server that falls silent while it is asked about silent workers, either may be said.
 var anyone = regexp.MustCompile(serverIsSilent.String() + "|" + workersAreQuiet.String())
 
-// TestNoCommandHangs: a new command that waits has to be in the table (see TestD15_EveryCommandEndsAtTheFirstSignal), and so is here.
-// (S19: every command ends at the first signal, and says who does not answer.)
+// TestNoCommandHangs: a new command that waits has to be in the table (see TestD15_EveryCommandEndsAtTheFirstSignal),
+// and so is here. (S19: every command ends at the first signal, and says who does not answer.)
 func TestNoCommandHangs(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range troubles {
@@ -211,8 +212,8 @@ type jobKind struct {
 	worked bool                       // it needs a worker
 }
 
-// makeJobs gives the jobs of all attempts their names, and makes them if the server answers. It drops the attempts whose jobs
-// cannot be made.
+// makeJobs gives the jobs of all attempts their names, and makes them if the server answers. It drops the attempts
+// whose jobs cannot be made.
 func (s *site) makeJobs() {
 	s.t.Helper()
 	made := map[string]bool{}
@@ -328,7 +329,8 @@ func (a *attempt) wave() int {
 	return 1
 }
 
-// limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches all jobs.
+// limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches
+// all jobs.
 func (a *attempt) limit() time.Duration {
 	limit := min(max(time.Second, 10*a.startUp), 4*time.Second)
 	if a.wave() > 0 && !a.trouble.deaf {
@@ -467,8 +469,8 @@ func (p *process) until(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-// TestNoCommandHangs_Serving: the commands that serve end at Ctrl-C, whether they wait for a server or have lost theirs, and wait for one
-// only as long as they are to.
+// TestNoCommandHangs_Serving: the commands that serve end at Ctrl-C, whether they wait for a server or have lost
+// theirs, and wait for one only as long as they are to.
 func TestNoCommandHangs_Serving(t *testing.T) {
 	t.Parallel()
 	path, err := binary()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFlatten_B11_Run: a filter answers items with lists, and the output has a line for each element; what fails is run again, and the
-// lists go to its place.
+// TestFlatten_B11_Run: a filter answers items with lists, and the output has a line for each element; what fails is run
+// again, and the lists go to its place.
 func TestFlatten_B11_Run(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -61,8 +61,8 @@ const splitInput = `{"kind":"a","n":1}
 {"kind":"fails","n":5}
 `
 
-// TestSplit_Run: results go to a file for each value, failed items to their own; the same command starts afresh and leaves no file of
-// before; a redrive adds to the files, and 'results' prints everything in order.
+// TestSplit_Run: results go to a file for each value, failed items to their own; the same command starts afresh and
+// leaves no file of before; a redrive adds to the files, and 'results' prints everything in order.
 func TestSplit_Run(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -99,8 +99,8 @@ func (b *box) requireFiles(dir string, want ...string) {
 	require.Equal(b.t, want, names)
 }
 
-// TestOutputs_OnACluster: a job file says where results, failed and dropped items go; the results are split, a program drops items, and
-// 'results' prints all in the order of the items.
+// TestOutputs_OnACluster: a job file says where results, failed and dropped items go; the results are split, a program
+// drops items, and 'results' prints all in the order of the items.
 func TestOutputs_OnACluster(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -160,8 +160,9 @@ func splitFiles(items, values int, word string) (input string, files map[string]
 	return all.String(), files
 }
 
-// TestBrutal_SplitKilledBetweenFiles: a run is killed once it has published some of the files of a split output, which replace those of
-// an earlier run. Each file is whole then, that of one run or the other, and the same command makes all of them right.
+// TestBrutal_SplitKilledBetweenFiles: a run is killed once it has published some of the files of a split output, which
+// replace those of an earlier run. Each file is whole then, that of one run or the other, and the same command makes
+// all of them right.
 func TestBrutal_SplitKilledBetweenFiles(t *testing.T) {
 	t.Parallel()
 	killBetweenFiles(t, 3)
@@ -209,8 +210,8 @@ func killBetweenFiles(t *testing.T, kills int) {
 	require.Positive(t, between)
 }
 
-// requireEither requires that each of the files in a directory is one of those of before or after, whole. It reports whether there
-// are some of both.
+// requireEither requires that each of the files in a directory is one of those of before or after, whole. It reports
+// whether there are some of both.
 func (b *box) requireEither(before, after map[string]string) bool {
 	b.t.Helper()
 	var old, new int

@@ -19,7 +19,8 @@ func (brokenPipe) Write([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
 }
 
-// If who reads the results ends, the command ends as one that was stopped, and says how to go on: the same command prints them.
+// If who reads the results ends, the command ends as one that was stopped, and says how to go on: the same command
+// prints them.
 func TestD41_TheReaderOfTheResultsEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -125,8 +125,8 @@ func TestPlan_SampleIsEndedByASignal(t *testing.T) {
 	going.exits(starter.ExitInterrupted)
 }
 
-// P1: a batch of a pipeline is one execution for each stage. The sample goes through all of them: a stage that few items reach is tried on
-// few, and the slowest is named.
+// P1: a batch of a pipeline is one execution for each stage. The sample goes through all of them: a stage that few
+// items reach is tried on few, and the slowest is named.
 func TestPlan_P1_Stages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -179,8 +179,9 @@ pools:
 	b.refused(starter.ExitUsage, []string{"plan", "-f", "few.yaml", "--sample", "5"}, "pool b", "has no entry")
 }
 
-// What is counted of a job's history is what the history has, but for how many of its batches share a workflow task, and for notes of
-// progress of a job that takes long. The server is that of the command, which has the search attributes of jobs.
+// What is counted of a job's history is what the history has, but for how many of its batches share a workflow task,
+// and for notes of progress of a job that takes long. The server is that of the command, which has the search
+// attributes of jobs.
 func TestPlan_EventsAreThoseOfTheHistory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, stages string }{
@@ -209,7 +210,8 @@ func TestPlan_EventsAreThoseOfTheHistory(t *testing.T) {
 	}
 }
 
-// events counts those of a workflow, the workflow tasks among them (three events each), and the notes in it for those who list jobs (two each).
+// events counts those of a workflow, the workflow tasks among them (three events each), and the notes in it for those
+// who list jobs (two each).
 func (b *box) events(c sdkclient.Client, id string) (all, tasks, notes int) {
 	b.t.Helper()
 	history := c.GetWorkflowHistory(b.t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)

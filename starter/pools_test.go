@@ -25,7 +25,8 @@ pools:
   turn: {exec: rev, slots: 1}
 `
 
-// P1, G1: a pipeline with everything embedded. Finished, the same command starts afresh; what can be tuned is no part of its name.
+// P1, G1: a pipeline with everything embedded. Finished, the same command starts afresh; what can be tuned is no part
+// of its name.
 func TestRun_P1_Pipeline(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -164,8 +165,9 @@ func TestRun_PipelineNamesTheNextCommand(t *testing.T) {
 	})
 }
 
-// TestBrutal_P4_PipelineKilled (G1, P4): the process group of a local pipeline is killed at random moments, and the same command run
-// again each time. The output is that of a run that nobody has killed, and what was recorded is not run again.
+// TestBrutal_P4_PipelineKilled (G1, P4): the process group of a local pipeline is killed at random moments, and the
+// same command run again each time. The output is that of a run that nobody has killed, and what was recorded is not
+// run again.
 func TestBrutal_P4_PipelineKilled(t *testing.T) {
 	t.Parallel()
 	const n, batch, kills = 20_000, 500, 4

@@ -123,7 +123,8 @@ func (p *process) discard() error {
 	return k.Remove(p.cmd.Process.Pid)
 }
 
-// signal sends a signal to the process's group, as a terminal does; one that freezes it, or ends that, to the process alone.
+// signal sends a signal to the process's group, as a terminal does; one that freezes it, or ends that, to the process
+// alone.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 	select {

@@ -41,7 +41,8 @@ func TestReadme_Install(t *testing.T) {
 	}
 }
 
-// TestD55: beside twenty other processes on two cores, this package needs more than half an hour. Whoever follows a document has two.
+// TestD55: beside twenty other processes on two cores, this package needs more than half an hour. Whoever follows a
+// document has two.
 func TestD55_TheTestsHaveTime(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "Makefile", ".ci/run"} {

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// screen draws text as a terminal does that knows carriage returns and how to erase the end of a line. It is the least forgiving
-// one: a character in the last column begins another row, and it knows nothing else. What is drawn from a carriage return on, up to
-// where the rest of the line is erased, must be one row.
+// screen draws text as a terminal does that knows carriage returns and how to erase the end of a line. It is the least
+// forgiving one: a character in the last column begins another row, and it knows nothing else. What is drawn from a
+// carriage return on, up to where the rest of the line is erased, must be one row.
 type screen struct {
 	width, column int
 	rows          []row

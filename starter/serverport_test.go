@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that had to take another port says how to reach it: commands that name no server would talk to the other one.
+// A server that had to take another port says how to reach it: commands that name no server would talk to the other
+// one.
 func TestD37_ASecondServerSaysHowToReachIt(t *testing.T) {
 	t.Parallel()
 	const address = "127.0.0.1:40001"

@@ -26,7 +26,8 @@ const (
 	// patience bounds every wait in these tests. It is long because it only matters when
 	// something is broken.
 	patience = 10 * time.Minute
-	// pollEvery is how often a condition that cannot announce itself is looked at. A look may be a command, or all processes of the machine.
+	// pollEvery is how often a condition that cannot announce itself is looked at. A look may be a command, or all
+	// processes of the machine.
 	pollEvery = 20 * time.Millisecond
 )
 

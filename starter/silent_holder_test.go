@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A job that finds its state held by a process that does not answer, a frozen one say, goes on in a state of its own, unless an earlier run
-// of it has left data in the held one.
+// A job that finds its state held by a process that does not answer, a frozen one say, goes on in a state of its own,
+// unless an earlier run of it has left data in the held one.
 func TestD48_AStateHeldByAFrozenProcess(t *testing.T) {
 	t.Parallel()
 	frozen, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing

@@ -86,7 +86,8 @@ func neverDone(mended *atomic.Bool) *jobs.Run {
 	return jobs.NewClient(tc, nil).Get("nightly")
 }
 
-// D10: who waits for a stop gives up, and says why, once a workflow task of the job has failed for a while; not if it is mended meanwhile.
+// D10: who waits for a stop gives up, and says why, once a workflow task of the job has failed for a while; not if it
+// is mended meanwhile.
 func TestD10_StopOfAJobThatCannotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

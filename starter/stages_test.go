@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStages_P1_JobFile: a job file has stages, each with its own pool; one that nobody serves is named, and the job waits for it.
+// TestStages_P1_JobFile: a job file has stages, each with its own pool; one that nobody serves is named, and the job
+// waits for it.
 func TestStages_P1_JobFile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -54,8 +55,9 @@ func (b *box) eventuallyStatus(name string, unserved ...string) {
 	})
 }
 
-// TestStages_P1_UnservedPools: pools within ensembles and switches that nobody serves are named by everything that follows the job, and by its own
-// report, which the web UI shows. The job waits, and says no more of a pool once a worker has come.
+// TestStages_P1_UnservedPools: pools within ensembles and switches that nobody serves are named by everything that
+// follows the job, and by its own report, which the web UI shows. The job waits, and says no more of a pool once a
+// worker has come.
 func TestStages_P1_UnservedPools(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -92,8 +94,8 @@ stages:
 	require.Empty(t, r.UnservedPools)
 }
 
-// TestStages_S9_PoolOfALaterStage: a pipeline is a job of each of its pools. Those who ask for one see it, with the batches of that pool,
-// and stop it.
+// TestStages_S9_PoolOfALaterStage: a pipeline is a job of each of its pools. Those who ask for one see it, with the
+// batches of that pool, and stop it.
 func TestStages_S9_PoolOfALaterStage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -136,8 +138,9 @@ stages:
 	running.exits(starter.ExitStopped)
 }
 
-// TestStages_P2_P3_Counts: what a report says of the stages of a switch and an ensemble adds up. Each stage has had the items that the ones
-// before it have let through, and no step in between counts, although the one that gathers the items for the router has its name.
+// TestStages_P2_P3_Counts: what a report says of the stages of a switch and an ensemble adds up. Each stage has had the
+// items that the ones before it have let through, and no step in between counts, although the one that gathers the
+// items for the router has its name.
 func TestStages_P2_P3_Counts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

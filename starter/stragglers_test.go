@@ -53,8 +53,8 @@ func TestStop_Stragglers(t *testing.T) {
 	b.spawn("stop", "nightly").exits(starter.ExitOK)
 }
 
-// TestStop_StragglersBesideAnError (S7): the error of a stop is the job's, and the command that waits for the job names what still runs
-// and says so with its exit code.
+// TestStop_StragglersBesideAnError (S7): the error of a stop is the job's, and the command that waits for the job names
+// what still runs and says so with its exit code.
 func TestStop_StragglersBesideAnError(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -49,7 +49,8 @@ func TestFailureGroups_AreBounded(t *testing.T) {
 	require.EqualValues(t, 2*heldGroups-shownGroups, others)
 }
 
-// 14.15: the end of a job groups its failures by type and message, with one example each, and says where their records are.
+// 14.15: the end of a job groups its failures by type and message, with one example each, and says where their records
+// are.
 func TestSummary_GroupsFailures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

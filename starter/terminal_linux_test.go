@@ -144,8 +144,8 @@ func (term *terminal) faults() []string {
 	return append([]string(nil), term.screen.faults...)
 }
 
-// 14.3: at any width of a real terminal the bar is one line that fits, with one percentage; after a resize, too; and it is gone when
-// the summary comes.
+// 14.3: at any width of a real terminal the bar is one line that fits, with one percentage; after a resize, too; and it
+// is gone when the summary comes.
 func TestTerminal_BarFits(t *testing.T) {
 	t.Parallel()
 	for _, widths := range [][]int{{40, 57}, {80, 47}, {200, 120}} {
@@ -171,7 +171,8 @@ func TestTerminal_BarFits(t *testing.T) {
 	}
 }
 
-// 14.3, S14: Ctrl-C in a terminal reaches stint alone, what it says of that does not mix with the bar, and the bar is gone in the end.
+// 14.3, S14: Ctrl-C in a terminal reaches stint alone, what it says of that does not mix with the bar, and the bar is
+// gone in the end.
 func TestTerminal_CtrlC(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// mute starts a server to which clients can connect, and which answers nothing else. Whatever is asked is sent to the channel, if there
-// is room.
+// mute starts a server to which clients can connect, and which answers nothing else. Whatever is asked is sent to the
+// channel, if there is room.
 func (b *box) mute() <-chan string {
 	b.t.Helper()
 	asked := make(chan string, 100)
@@ -45,8 +45,8 @@ func (b *box) mute() <-chan string {
 	return asked
 }
 
-// waiting are the commands that wait for a server, a job or its workers, each in the ways in which it does so. Words such as "a-job"
-// are names of jobs: see jobKinds.
+// waiting are the commands that wait for a server, a job or its workers, each in the ways in which it does so. Words
+// such as "a-job" are names of jobs: see jobKinds.
 var waiting = map[string][]string{
 	"list": {"list"}, "workers": {"workers", "workers --pool p"}, "status": {"status a-job", "status an-ended-job"}, "watch": {"watch a-job"},
 	"feed put": {"feed put a-feed 1", "feed put a-feed --wait 2s 1"}, "feed call": {"feed call a-feed 1"}, "feed reset": {"feed reset one-feed"},
@@ -173,7 +173,8 @@ func TestD14_LimitOfDialling(t *testing.T) {
 	}
 }
 
-// TestD15_JobWhosePoolIsDead: a stop waits for a worker, for as long as it may; --terminate does without, and loses nothing.
+// TestD15_JobWhosePoolIsDead: a stop waits for a worker, for as long as it may; --terminate does without, and loses
+// nothing.
 func TestD15_JobWhosePoolIsDead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

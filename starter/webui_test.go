@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// uiOf starts `stint server` in the box, with its web UI, and returns it and the addresses that it has printed, by name.
+// uiOf starts `stint server` in the box, with its web UI, and returns it and the addresses that it has printed, by
+// name.
 func (b *box) uiOf() (server *process, addresses map[string]string) {
 	b.t.Helper()
 	server = b.spawn("server", "--port", portOf(b.t), "--ui-port", portOf(b.t))
@@ -42,16 +43,16 @@ func pageOf(t *testing.T, said string) string {
 // summaryLine is how the page of a running job of 4,000 items begins.
 var summaryLine = regexp.MustCompile(`running · ([0-9,]+) of 4,000 items \([0-9]+%\) · 0 failed`)
 
-// 14.2, 14.5: `start` prints the address of the job's page, where the summary stands first. While the job runs it counts what is done in
-// legs that have not ended: more than half of a job whose own, first page is a sixth of it.
+// 14.2, 14.5: `start` prints the address of the job's page, where the summary stands first. While the job runs it
+// counts what is done in legs that have not ended: more than half of a job whose own, first page is a sixth of it.
 func TestWebUI_PageOfARunningJob(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	b := setup(t)
 	b.write("in.txt", numbers(4000))
 	_, addresses := b.uiOf()
-	// From item 2,500 on batches take so long that the leg has the time to report those before; from 3,500 on the job waits until it has been
-	// looked at.
+	// From item 2,500 on batches take so long that the leg has the time to report those before; from 3,500 on the job
+	// waits until it has been looked at.
 	slow := b.script("slow", `while read -r n; do case $n in
 		0002[5-9]*) [ -e $BOX/gate ] || sleep 0.05;;
 		0003[5-9]*) while [ ! -e $BOX/gate ]; do sleep 0.05; done;;
@@ -99,8 +100,9 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 	browser.requireLoopback()
 }
 
-// 14.4: the list of the web UI, at the address that `stint server` prints, has each job once and no leg; it filters jobs by state, failed items
-// and pool, those of a schedule, too; and the history of a job has labels that say what happens.
+// 14.4: the list of the web UI, at the address that `stint server` prints, has each job once and no leg; it filters
+// jobs by state, failed items and pool, those of a schedule, too; and the history of a job has labels that say what
+// happens.
 func TestWebUI_ListOfJobs(t *testing.T) {
 	t.Parallel()
 	chromium(t)

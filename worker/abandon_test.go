@@ -84,7 +84,8 @@ func (u *undecodable) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// T18: decoding may be the user's code, and a call that hangs in it is left behind, too. A function of many items does not get them later.
+// T18: decoding may be the user's code, and a call that hangs in it is left behind, too. A function of many items does
+// not get them later.
 func TestGo_AbandonedWhileDecoding(t *testing.T) { //nolint:paralleltest // its two parts have one channel
 	for _, kind := range []string{"each", "batch"} {
 		t.Run(kind, func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestEach_HangsAcrossAStop(t *testing.T) {
 	})
 }
 
-// S7, S20: a call that ignores a stop and its grace is named with the batch's answer, once; and so is one of the job's that was left behind
-// before, for another reason. One that has returned meanwhile is not.
+// S7, S20: a call that ignores a stop and its grace is named with the batch's answer, once; and so is one of the job's
+// that was left behind before, for another reason. One that has returned meanwhile is not.
 func TestD6_CallsLeftBehindAreNamed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, f *fixture) {

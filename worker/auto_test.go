@@ -41,7 +41,8 @@ func (r *autoSlots) round(n int, s calls.CallStats) {
 	}
 }
 
-// B9: a batch has the places of a slot whose number of calls grows, and gives up those that are too many when it shrinks.
+// B9: a batch has the places of a slot whose number of calls grows, and gives up those that are too many when it
+// shrinks.
 func TestAuto_B9_PlacesComeAndGo(t *testing.T) {
 	t.Parallel()
 	r := newAutoRoster(t)
@@ -135,8 +136,8 @@ func TestAuto_B9_Options(t *testing.T) {
 	require.ErrorContains(t, h.Check(Options{Concurrency: -2}), "Concurrency -2: use 1 to 1000")
 }
 
-// B9: the output with a number that is found out meanwhile equals that with one call at once, with items that fail, have no result
-// or take their time.
+// B9: the output with a number that is found out meanwhile equals that with one call at once, with items that fail,
+// have no result or take their time.
 func TestAuto_B9_AsOneByOne(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1, 10, 2000, 20_000}

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sizesAtOnce are the sizes that several calls of a slot at once are shown with: how a batch is cut does not depend on how many there are.
+// sizesAtOnce are the sizes that several calls of a slot at once are shown with: how a batch is cut does not depend on
+// how many there are.
 var sizesAtOnce = []int{1, 7}
 
 // B1, B3, B4, B10: whatever the size of the input and of the calls, all items come out, in order.

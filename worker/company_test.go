@@ -65,8 +65,8 @@ func jotted(file, line string) (n int) {
 	return n
 }
 
-// K8, B9: an item that ends its process costs itself alone, although many calls are in hand. The others are made again in
-// halves, so there are at most 2·log2(n) + attempts more rounds of calls, and each death is counted once (K6).
+// K8, B9: an item that ends its process costs itself alone, although many calls are in hand. The others are made again
+// in halves, so there are at most 2·log2(n) + attempts more rounds of calls, and each death is counted once (K6).
 func TestServe_OneBadAmongManyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{16, 200} {

@@ -148,8 +148,8 @@ func TestPlaces_ABatchGoesFirst(t *testing.T) {
 	require.Zero(t, r.slots[0].busy)
 }
 
-// K9: an item that workers may have died of is tried while no other batch, of any job, is in a slot of the worker. What comes meanwhile is
-// another worker's.
+// K9: an item that workers may have died of is tried while no other batch, of any job, is in a slot of the worker. What
+// comes meanwhile is another worker's.
 func TestPlaces_Alone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

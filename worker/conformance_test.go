@@ -34,7 +34,8 @@ type kind struct {
 	hanging string // what the stack of a hanging call has in it
 }
 
-// ends is the kind of failure of an item whose process ends by itself, with a status: a filter may, a program should have stayed.
+// ends is the kind of failure of an item whose process ends by itself, with a status: a filter may, a program should
+// have stayed.
 func (k kind) ends() string {
 	if strings.HasPrefix(k.name, "exec") {
 		return job.KindExit
@@ -114,8 +115,8 @@ var rough = map[string]func(t *testing.T, k kind){
 	"slots":       showsSlots,
 }
 
-// raced are the kinds that are shown with -short, too, and so under the race detector, and racedAtOnce those of them with several calls at
-// once: they differ in how calls get to the handler.
+// raced are the kinds that are shown with -short, too, and so under the race detector, and racedAtOnce those of them
+// with several calls at once: they differ in how calls get to the handler.
 var (
 	raced       = []string{"each", "batch", "exec", "serve", "batch in processes"}
 	racedAtOnce = []string{"each", "serve", "batch in processes"}

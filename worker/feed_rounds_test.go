@@ -75,8 +75,8 @@ func awaitIdle[In, Out any](t *testing.T, feed *jobs.Feed[In, Out]) {
 	}, patience, 5*time.Millisecond)
 }
 
-// F1, F2: callers that try again after a refusal, in five rounds on one feed: each round has its results, each item ran once and is in the
-// output once, and the feed is idle in between.
+// F1, F2: callers that try again after a refusal, in five rounds on one feed: each round has its results, each item ran
+// once and is in the output once, and the feed is idle in between.
 func TestFeed_RoundsOfRefusals(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -134,7 +134,8 @@ func TestFeed_RoundsOfRefusals(t *testing.T) {
 	require.ElementsMatch(t, lines, strings.Split(strings.TrimSpace(c.read("out")), "\n"))
 }
 
-// F1: a refused item is nowhere: no handler has seen it, no number counts it, no result and no event of any history has it.
+// F1: a refused item is nowhere: no handler has seen it, no number counts it, no result and no event of any history has
+// it.
 func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -177,8 +178,9 @@ func TestFeed_RefusedLeavesNoTrace(t *testing.T) {
 	require.NotContains(t, histories.String(), "refused-")
 }
 
-// F1, F3: twelve callers at once of a feed that takes eight items, in five rounds: four are refused with that number, the others time out
-// with both times. The backlog is what is still inside until that has ended, and late results do no harm.
+// F1, F3: twelve callers at once of a feed that takes eight items, in five rounds: four are refused with that number,
+// the others time out with both times. The backlog is what is still inside until that has ended, and late results do no
+// harm.
 func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -259,8 +261,8 @@ func TestFeed_TwelveCallersOfEightPlaces(t *testing.T) {
 	require.Equal(t, 2, w.most)
 }
 
-// longEnough is a limit of calls within which the feed has accepted them, and has answered why they are late: many times what it takes over a
-// question now, on a machine that may be busy.
+// longEnough is a limit of calls within which the feed has accepted them, and has answered why they are late: many
+// times what it takes over a question now, on a machine that may be busy.
 func longEnough(t *testing.T, feed *jobs.Feed[string, string]) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -271,8 +273,8 @@ func longEnough(t *testing.T, feed *jobs.Feed[string, string]) time.Duration {
 	return min(max(1200*time.Millisecond, 60*time.Since(began)), 20*time.Second)
 }
 
-// F6: a stream of items that take random times, over three slots: order and pairs are kept, no more are taken from the input than there are
-// places, and single calls and another stream at the same time get their own results.
+// F6: a stream of items that take random times, over three slots: order and pairs are kept, no more are taken from the
+// input than there are places, and single calls and another stream at the same time get their own results.
 func TestFeed_F6_StreamsInOrder(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -327,8 +329,8 @@ func TestFeed_F6_StreamsInOrder(t *testing.T) {
 	require.LessOrEqual(t, w.most, 3)
 }
 
-// F4: a hundred resets by another client, each while an item runs: it is not interrupted, and its result is never seen. The feed is idle
-// afterwards.
+// F4: a hundred resets by another client, each while an item runs: it is not interrupted, and its result is never seen.
+// The feed is idle afterwards.
 func TestFeed_F4_ResetsOfAnotherClient(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()

@@ -420,8 +420,9 @@ func TestFeed_G1_LegTerminated(t *testing.T) {
 	require.Equal(t, lines(1, 105, double), c.read("out"))
 }
 
-// G1: if the server has removed the history of a leg before the feed is resumed (its namespace's retention is over, say), the feed goes on with
-// what the store and the job know: items of which nothing is left have failed, and the report says how many, and whose they were.
+// G1: if the server has removed the history of a leg before the feed is resumed (its namespace's retention is over,
+// say), the feed goes on with what the store and the job know: items of which nothing is left have failed, and the
+// report says how many, and whose they were.
 func TestFeed_G1_LegHistoryGone(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -478,7 +479,8 @@ func (c *cluster) remove(id string) {
 	}, 5*patience, 10*time.Millisecond)
 }
 
-// Items reach a filter byte for byte as they were put, in compact form: nothing is escaped on the way, also over a stop.
+// Items reach a filter byte for byte as they were put, in compact form: nothing is escaped on the way, also over a
+// stop.
 func TestFeed_ItemsByteForByte(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -541,8 +543,8 @@ func TestFeed_G1_TerminatedAgain(t *testing.T) {
 	require.Equal(t, lines(0, items, double), c.read("out"))
 }
 
-// G1: wherever Temporal ends the runs that are to go on from a feed's items, no item is lost. Some of these runs have begun to commit
-// what the first one had accepted, and have not done it.
+// G1: wherever Temporal ends the runs that are to go on from a feed's items, no item is lost. Some of these runs have
+// begun to commit what the first one had accepted, and have not done it.
 func TestFeed_G1_TerminatedAtEachEvent(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()

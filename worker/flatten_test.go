@@ -72,8 +72,8 @@ func randomAnswer(random *rand.Rand, n int, withOthers bool) (item string, lines
 	return " [" + strings.Join(lines, " , ") + "] ", lines, true
 }
 
-// TestFlatten_B11_EveryKind: with any kind of handler the output has a line for each element, in the order of the items; what is not a
-// list is its item's error, and only that item's.
+// TestFlatten_B11_EveryKind: with any kind of handler the output has a line for each element, in the order of the
+// items; what is not a list is its item's error, and only that item's.
 func TestFlatten_B11_EveryKind(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

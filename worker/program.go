@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// byeLimit is how long a program may take to end after bye, or when its standard output has ended; then it is killed. On
-	// a busy machine the end of a process may be seen long after that of its pipes.
+	// byeLimit is how long a program may take to end after bye, or when its standard output has ended; then it is
+	// killed. On a busy machine the end of a process may be seen long after that of its pipes.
 	byeLimit = 5 * time.Second
 	// stackLimit bounds the wait for the stacks of a program that is about to be killed. They are
 	// complete once it has been silent for stackQuiet.

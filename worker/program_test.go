@@ -20,7 +20,8 @@ import (
 // asProgram, in the environment, makes the test binary a serve program of that kind.
 const asProgram = "STINT_TEST_PROGRAM"
 
-// raceOptions is passed on to processes of the test binary: `make race` sets it so that they do not wait a second before they end.
+// raceOptions is passed on to processes of the test binary: `make race` sets it so that they do not wait a second
+// before they end.
 const raceOptions = "GORACE"
 
 // obedient is a serve program. Its items are what it is to do with them.

@@ -23,7 +23,8 @@ while read line; do case $line in
 *'"bye"'*) exit ;;
 esac; done`
 
-// hanging serves hangs as a handler of a kind. So many signals to its processes are refused, as if they ran as another user.
+// hanging serves hangs as a handler of a kind. So many signals to its processes are refused, as if they ran as another
+// user.
 func (f *fixture) hanging(kind string, refused int64) {
 	f.t.Helper()
 	program := f.script(hangs)

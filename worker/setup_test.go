@@ -182,8 +182,8 @@ func (f *fixture) happened(kind slotEventKind) []slotEvent {
 	return found
 }
 
-// replaced waits until slots have been replaced this often, and returns how. A slot is replaced after the call in it has
-// failed, which the job does not wait for.
+// replaced waits until slots have been replaced this often, and returns how. A slot is replaced after the call in it
+// has failed, which the job does not wait for.
 func (f *fixture) replaced(times int) []slotEvent {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool { return len(f.happened(slotReplaced)) >= times }, 10*time.Minute, time.Millisecond)

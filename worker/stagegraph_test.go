@@ -51,8 +51,8 @@ func (c *cluster) failuresOf() map[int64]job.Failure {
 	return all
 }
 
-// P2: an ensemble of three has its members' results in their order. By default the first member's error fails the item; otherwise
-// errors stand in the list, and an item fails only if all members fail it.
+// P2: an ensemble of three has its members' results in their order. By default the first member's error fails the item;
+// otherwise errors stand in the list, and an item fails only if all members fail it.
 func TestStages_P2_Ensemble(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
@@ -114,8 +114,8 @@ func TestStages_P2_Ensemble(t *testing.T) {
 	}
 }
 
-// P3: a switch sends each item to its case, by a field or by the answer of a pool. What is of no case, and what the router fails, has
-// failed.
+// P3: a switch sends each item to its case, by a field or by the answer of a pool. What is of no case, and what the
+// router fails, has failed.
 func TestStages_P3_Switch(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -173,8 +173,8 @@ func TestStages_P3_Switch(t *testing.T) {
 	require.EqualValues(t, items, report.OK+report.Failed)
 }
 
-// feedStages are the pools of a feed that is a pipeline: its second stage is an ensemble, one of whose members answers some items at
-// length.
+// feedStages are the pools of a feed that is a pipeline: its second stage is an ensemble, one of whose members answers
+// some items at length.
 func (c *cluster) serveFeedStages(format func(n int) error) {
 	c.servePool("pool", stageNamed("clean", every(10, 7), every(10, 8)), worker.Options{})
 	long := strings.Repeat("long ", 20_000)
@@ -299,8 +299,8 @@ func TestStages_P4_FeedStopAndResume(t *testing.T) {
 	require.Equal(t, want.String(), f.read("out"))
 }
 
-// A stage that fails all its items ends the job, although others wait between two stages then; a member of an ensemble whose errors are
-// kept does not.
+// A stage that fails all its items ends the job, although others wait between two stages then; a member of an ensemble
+// whose errors are kept does not.
 func TestStages_NothingWorks(t *testing.T) {
 	t.Parallel()
 	always := func(int) bool { return true }

@@ -38,8 +38,8 @@ func stageNamed(name string, fail, drop func(n int) bool) worker.Handler {
 
 func every(k, rest int) func(int) bool { return func(n int) bool { return n%k == rest } }
 
-// P1, P4: each stage has its own pool; a failed item skips the later stages, and its record has the stage and the item as the job
-// got it. The pool of the last stage comes late.
+// P1, P4: each stage has its own pool; a failed item skips the later stages, and its record has the stage and the item
+// as the job got it. The pool of the last stage comes late.
 func TestStages_P1_Sequence(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -163,8 +163,8 @@ func TestStages_Redrive(t *testing.T) {
 	require.Equal(t, want.String(), c.read("out"))
 }
 
-// P4: the last stage has its first result before the first one has had a tenth of the input: a batch that has come through a stage goes
-// before new ones, so no more items are begun than the window has places for.
+// P4: the last stage has its first result before the first one has had a tenth of the input: a batch that has come
+// through a stage goes before new ones, so no more items are begun than the window has places for.
 func TestStages_P4_FirstResult(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

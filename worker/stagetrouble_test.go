@@ -117,7 +117,8 @@ func TestStages_P3_Hang(t *testing.T) {
 	require.EqualValues(t, 1, stageOf(t, report, "score").Failed)
 }
 
-// A handler of the second stage that asks to slow down holds the others back, and nothing stands still, whatever the window.
+// A handler of the second stage that asks to slow down holds the others back, and nothing stands still, whatever the
+// window.
 func TestStages_P3_SlowDown(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 5} {
@@ -142,7 +143,8 @@ func TestStages_P3_SlowDown(t *testing.T) {
 	}
 }
 
-// A worker of the second stage that drains half way hands on what it has not done, and no item goes through the stage twice.
+// A worker of the second stage that drains half way hands on what it has not done, and no item goes through the stage
+// twice.
 func TestStages_P3_Drain(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -241,8 +243,8 @@ func TestStages_P3_Hooks(t *testing.T) {
 	require.Equal(t, []string{"init first", "init second", "init third", "cleanup third", "cleanup second"}, called)
 }
 
-// A stage has no more batches in flight than its window, which can be changed meanwhile; the stages before it wait, and the report
-// shows that.
+// A stage has no more batches in flight than its window, which can be changed meanwhile; the stages before it wait, and
+// the report shows that.
 func TestStages_P3_Window(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()
@@ -267,7 +269,8 @@ func TestStages_P3_Window(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
-	// The first stage is done with what it may do: a window in front of the second one, and no more than what is in flight beyond it.
+	// The first stage is done with what it may do: a window in front of the second one, and no more than what is in
+	// flight beyond it.
 	require.Eventually(t, func() bool {
 		r := report()
 		return begun.Load() == 3 && stageOf(t, r, "clean").InFlight == 0 && stageOf(t, r, "score").Waiting >= 3

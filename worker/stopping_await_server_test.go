@@ -60,8 +60,8 @@ func untilStopped[T any](begun chan struct{}) worker.Handler {
 	})
 }
 
-// S17: a pipeline is stopped while no worker is alive. The next worker of the pool of its second stage, whose batches lie in the queue,
-// begins none of them.
+// S17: a pipeline is stopped while no worker is alive. The next worker of the pool of its second stage, whose batches
+// lie in the queue, begins none of them.
 func TestStop_S17_PoolOfALaterStage(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -120,8 +120,8 @@ func (d *deafLegs) QueryWorkflow(ctx context.Context, in *interceptor.ClientQuer
 	return d.ClientOutboundInterceptorBase.QueryWorkflow(ctx, in)
 }
 
-// The legs of a feed run on its pool's workers. The only one of them is started again while the feed runs: it is ready without a wait
-// for legs that nobody else serves, and the items go on.
+// The legs of a feed run on its pool's workers. The only one of them is started again while the feed runs: it is ready
+// without a wait for legs that nobody else serves, and the items go on.
 func TestFeed_S17_ReadyBesideItsLegs(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
@@ -136,8 +136,8 @@ func TestFeed_S17_ReadyBesideItsLegs(t *testing.T) {
 	require.EqualValues(t, 6, c.wait(f.run).OK)
 }
 
-// S17: a feed is stopped while no worker is alive. Its next worker takes the stop in, with the legs that it serves, before it begins any
-// of the items that wait.
+// S17: a feed is stopped while no worker is alive. Its next worker takes the stop in, with the legs that it serves,
+// before it begins any of the items that wait.
 func TestFeed_S17_StoppedWhileNoWorkerIsAlive(t *testing.T) {
 	t.Parallel()
 	c := setup(t)

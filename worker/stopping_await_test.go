@@ -36,8 +36,9 @@ func payloads(t *testing.T) func(v any) *common.Payload {
 	}
 }
 
-// S17: a worker asks every job that runs and reaches its pool, however many there are: also pipelines with a later stage of the pool.
-// It has the server list no job that has ended, and asks none of another pool. One that does not answer keeps no other from being asked.
+// S17: a worker asks every job that runs and reaches its pool, however many there are: also pipelines with a later
+// stage of the pool. It has the server list no job that has ended, and asks none of another pool. One that does not
+// answer keeps no other from being asked.
 func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	t.Parallel()
 	tc := &mocks.Client{}
@@ -90,7 +91,8 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 	require.ElementsMatch(t, want, asked)
 }
 
-// S17: a job that does not answer at first, because its coordinator has just been killed, is asked again, and its legs are waited for.
+// S17: a job that does not answer at first, because its coordinator has just been killed, is asked again, and its legs
+// are waited for.
 func TestWorker_AwaitStopsAsksAgain(t *testing.T) {
 	t.Parallel()
 	tc := &mocks.Client{}

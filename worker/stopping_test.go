@@ -48,8 +48,8 @@ func TestStopping_IsSeenByHandlers(t *testing.T) {
 	require.EqualValues(t, 1, report.OK, "%+v", report.FirstError)
 }
 
-// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is asked, in "frame" the frame that announces a stop,
-// and ends only when it is killed.
+// ignoresTERM is a filter, and a serve program, that notes in the file "order" what it is asked, in "frame" the frame
+// that announces a stop, and ends only when it is killed.
 const ignoresTERM = `
 trap 'echo TERM >> order' TERM
 echo '{"type":"ready"}'
@@ -105,8 +105,9 @@ func TestStop_EndsInOrder(t *testing.T) {
 	}
 }
 
-// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere. What is left of the drain when it
-// is killed, a twentieth, is enough for the batch's answer; on a slow machine that of a longer drain.
+// S15: a handler that ignores the drain does not keep the batch of its worker from continuing elsewhere. What is left
+// of the drain when it is killed, a twentieth, is enough for the batch's answer; on a slow machine that of a longer
+// drain.
 func TestDrain_OfWhatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	for kind, h := range map[string]worker.Handler{
@@ -303,7 +304,8 @@ func TestHooks_OfGoPrograms(t *testing.T) {
 	}
 }
 
-// A hook that starts a daemon ends when its own process does, and the daemon stays, even if it begins its session only after that.
+// A hook that starts a daemon ends when its own process does, and the daemon stays, even if it begins its session only
+// after that.
 func TestHooks_LeaveDaemonsBehind(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
@@ -400,8 +402,8 @@ func manyItems(n int) string {
 	return all.String()
 }
 
-// B9, S11, S12: a stop with many calls in hand, of a number that the worker has found out itself, ends in order; so does a drain,
-// after which another worker does the rest. The report says how many calls a slot makes at once.
+// B9, S11, S12: a stop with many calls in hand, of a number that the worker has found out itself, ends in order; so
+// does a drain, after which another worker does the rest. The report says how many calls a slot makes at once.
 func TestStop_B9_Auto(t *testing.T) {
 	jobtest.Unraced(t)
 	t.Parallel()

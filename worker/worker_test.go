@@ -32,7 +32,8 @@ import (
 // broken.
 const patience = 3 * time.Minute
 
-// pollEvery is how often the server is asked about what cannot announce itself. Each question costs the server and a worker some work.
+// pollEvery is how often the server is asked about what cannot announce itself. Each question costs the server and a
+// worker some work.
 const pollEvery = 10 * time.Millisecond
 
 var silent = slog.New(slog.DiscardHandler)
@@ -133,7 +134,8 @@ func (c *cluster) resume() *jobs.Run {
 	return run
 }
 
-// terminateAtEachEvent resumes the job so many times, and terminates each run one event of its history later than the one before.
+// terminateAtEachEvent resumes the job so many times, and terminates each run one event of its history later than the
+// one before.
 func (c *cluster) terminateAtEachEvent(runs int) {
 	c.t.Helper()
 	for events := range runs {
@@ -171,7 +173,8 @@ func (c *cluster) read(name string) string {
 	return string(data)
 }
 
-// slowConverter takes longer than a second for the first payloads that workflow code reads, as on a machine that handlers use up.
+// slowConverter takes longer than a second for the first payloads that workflow code reads, as on a machine that
+// handlers use up.
 type slowConverter struct {
 	converter.DataConverter
 	slow *sync.Once

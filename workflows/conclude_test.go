@@ -109,7 +109,8 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }
 
-// If a leg of an earlier run reports at the very end, the job tells that leg to end, and waits until the signal is delivered.
+// If a leg of an earlier run reports at the very end, the job tells that leg to end, and waits until the signal is
+// delivered.
 func TestConclude_DisownsALegOfAnotherRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100)
@@ -245,8 +246,8 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	require.LessOrEqual(t, w.commands["signal "+wire.SignalCounts], 9*report.Legs)
 }
 
-// What is listed, and the job's page, are dated by when the legs have counted, and not by when the job writes them: they do not look
-// new while a leg cannot report. A leg that stops says how far it is.
+// What is listed, and the job's page, are dated by when the legs have counted, and not by when the job writes them:
+// they do not look new while a leg cannot report. A leg that stops says how far it is.
 func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 20_000)

@@ -25,15 +25,15 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// The contract between processes, and between versions of stint, are the types that are in a history, a memo, a heartbeat, a manifest or
-// another object of the store, a query's answer or a frame. TestContract… look at all of them.
+// The contract between processes, and between versions of stint, are the types that are in a history, a memo, a
+// heartbeat, a manifest or another object of the store, a query's answer or a frame. TestContract… look at all of them.
 
 var updateContract = flag.Bool("contract", false, "write testdata/contract.txt anew")
 
 const module = "github.com/stint-run/stint"
 
-// contractRoots are the types that travel by themselves; those that they are made of are found from them. The arguments and results of
-// all workflows and activities are found by their functions.
+// contractRoots are the types that travel by themselves; those that they are made of are found from them. The arguments
+// and results of all workflows and activities are found by their functions.
 func contractRoots() []reflect.Type {
 	var roots []reflect.Type
 	add := func(values ...any) {
@@ -114,8 +114,8 @@ func typeName(t reflect.Type) string {
 	return strings.ReplaceAll(t.PkgPath()+"."+t.Name(), module+"/", "")
 }
 
-// forPeople are folders and types whose JSON only commands print, or HTTP serves. wired are those that a method of another type
-// encodes.
+// forPeople are folders and types whose JSON only commands print, or HTTP serves. wired are those that a method of
+// another type encodes.
 var (
 	forPeople = []string{"starter.", "internal/web/gateway.", "internal/predict.", "internal/temporal/devserver.", "worker.", "internal/run/watchdog."}
 	wired     = []string{

@@ -38,7 +38,8 @@ func (s *server) cutOff(t *testing.T, cut *atomic.Bool, calls ...string) client.
 	return c
 }
 
-// A batch that ends while the server is away has not died, however long that takes: with one attempt, each of its items would be tried alone.
+// A batch that ends while the server is away has not died, however long that takes: with one attempt, each of its items
+// would be tried alone.
 func TestD53_BatchesThatEndWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -78,7 +79,8 @@ func TestD53_BatchesThatEndWhileTheServerIsAway(t *testing.T) {
 	require.Zero(t, report.Isolations)
 }
 
-// L5: ticks that a slot runs while its worker is cut off, and that the next execution runs again, are counted as repeated. The worker has not died.
+// L5: ticks that a slot runs while its worker is cut off, and that the next execution runs again, are counted as
+// repeated. The worker has not died.
 func TestD54_RepeatedTicksOfASlotThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -90,8 +92,8 @@ func TestD54_RepeatedTicksOfASlotThatWasCutOff(t *testing.T) {
 	t.Error("each time another execution was given up when the loop was stopped")
 }
 
-// cutOffOnce runs a loop whose worker is cut off. It returns false if the execution that the stop has met was given up, as on a machine
-// that is busy: nobody counts its ticks.
+// cutOffOnce runs a loop whose worker is cut off. It returns false if the execution that the stop has met was given up,
+// as on a machine that is busy: nobody counts its ticks.
 func (s *server) cutOffOnce(t *testing.T, name string) bool {
 	var cut atomic.Bool
 	l := s.newLoop(t, name, 0)

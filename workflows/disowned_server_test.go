@@ -18,8 +18,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// G1, F11: a feed's legs that learn of their job's end only when another run of it has begun are disowned by that one: they end, and nothing
-// that they report is taken for a report of its own legs.
+// G1, F11: a feed's legs that learn of their job's end only when another run of it has begun are disowned by that one:
+// they end, and nothing that they report is taken for a report of its own legs.
 func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

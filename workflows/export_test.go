@@ -5,8 +5,8 @@ import (
 	"github.com/stint-run/stint/workflows/internal/loop"
 )
 
-// ShortLegs has legs of feeds be sealed after so many exchanges, and jobs continue as new after so many legs. It is for the tests'
-// beginning.
+// ShortLegs has legs of feeds be sealed after so many exchanges, and jobs continue as new after so many legs. It is for
+// the tests' beginning.
 func ShortLegs(exchanges, legs int) { feed.SealUpdates, feed.LegsARun = exchanges, legs }
 
 // ShortLoops has legs of loops continue as new after so many events. It is for the tests' beginning.

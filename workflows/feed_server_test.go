@@ -146,7 +146,8 @@ func (c *caller) collect(ctx context.Context, a wire.Exchanged, n int) ([]string
 	}
 }
 
-// awaitIdle waits until a feed has nothing unfinished; if that takes too long, the test's log says what the feed waits for.
+// awaitIdle waits until a feed has nothing unfinished; if that takes too long, the test's log says what the feed waits
+// for.
 func (s *server) awaitIdle(t *testing.T, name string) {
 	t.Helper()
 	feed := jobs.NewFeed[any, any](s.client, name, jobs.FeedOptions{})
@@ -173,8 +174,8 @@ func (s *server) awaitIdle(t *testing.T, name string) {
 	t.FailNow()
 }
 
-// F11: legs are sealed, and the job continues as new, under callers at once and with a slow item in hand: each item has one outcome,
-// its caller gets it, and the capacity is never exceeded.
+// F11: legs are sealed, and the job continues as new, under callers at once and with a slow item in hand: each item has
+// one outcome, its caller gets it, and the capacity is never exceeded.
 func TestFeed_F11_Segments(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -369,8 +370,8 @@ func runFeedResumed(t *testing.T, s *server, name string) (*theJob, job.Report) 
 	return j, report
 }
 
-// Large items of many clients at once: what a workflow task accepts, refuses, runs and answers is less than Temporal takes, which would
-// terminate the leg.
+// Large items of many clients at once: what a workflow task accepts, refuses, runs and answers is less than Temporal
+// takes, which would terminate the leg.
 func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	s := setup(t)
 	j, _ := s.newFeed(t, "feed-crowd")

@@ -26,8 +26,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// feedWorld is a leg of a feed in the time of the SDK's test environment, with the world around it simulated: batches take time,
-// and give each item itself as its result.
+// feedWorld is a leg of a feed in the time of the SDK's test environment, with the world around it simulated: batches
+// take time, and give each item itself as its result.
 type feedWorld struct {
 	t    *testing.T
 	env  *testsuite.TestWorkflowEnvironment
@@ -337,7 +337,8 @@ func TestFeedLeg_Waits(t *testing.T) {
 	require.Equal(t, wire.RefusedNotYet, w.refused["none"], "an answer without results is not worth its events")
 }
 
-// An exchange that is there before the leg's first workflow task is answered in it: a leg that begins open is never early.
+// An exchange that is there before the leg's first workflow task is answered in it: a leg that begins open is never
+// early.
 func TestFeedLeg_AnswersFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
@@ -348,7 +349,8 @@ func TestFeedLeg_AnswersFromTheBeginning(t *testing.T) {
 	require.Len(t, w.answers["first"].Results, 1)
 }
 
-// F7: eight exchanges wait at a time, one of each client. When others come, four go on waiting of those that have had their second.
+// F7: eight exchanges wait at a time, one of each client. When others come, four go on waiting of those that have had
+// their second.
 func TestFeedLeg_F7_Waiters(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
@@ -401,7 +403,8 @@ func (w *feedWorld) progressAt(at time.Duration, into *job.Progress) {
 	}, at)
 }
 
-// A leg that takes no more items and is the last one keeps what others free, and does not send it back to the job for ever.
+// A leg that takes no more items and is the last one keeps what others free, and does not send it back to the job for
+// ever.
 func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)
@@ -416,8 +419,8 @@ func TestFeedLeg_FreedAfterTheClose(t *testing.T) {
 	require.Equal(t, 3, p.Feed.Backlog)
 }
 
-// F11: a run of the job that is not the leg's own ends it, also if it only keeps results for clients: that run needs its workflow ID. What
-// its own run says was meant for a leg that had the ID before, and comes late.
+// F11: a run of the job that is not the leg's own ends it, also if it only keeps results for clients: that run needs
+// its workflow ID. What its own run says was meant for a leg that had the ID before, and comes late.
 func TestFeedLeg_F11_Disowned(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -448,8 +451,8 @@ func TestFeedLeg_F11_Disowned(t *testing.T) {
 	}
 }
 
-// successor sets the time from which the next leg stands by, and returns a counter of the signals that tell it to take items. Such a
-// signal takes half a second, and is lost if the sender ends before.
+// successor sets the time from which the next leg stands by, and returns a counter of the signals that tell it to take
+// items. Such a signal takes half a second, and is lost if the sender ends before.
 func (w *feedWorld) successor(at time.Duration) *atomic.Int64 {
 	opened := &atomic.Int64{}
 	w.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 2), "", wire.SignalOpen, anything).Return(func(string, string, string, string, any) error {
@@ -480,8 +483,8 @@ func TestFeedLeg_F11_IdleLegIsSealed(t *testing.T) {
 	require.WithinDuration(t, w.began.Add(3*time.Minute), w.env.Now(), time.Second, "it has nothing to finish")
 }
 
-// A leg is sealed early if the results of what it has would take its history to where they go to the store: clients that have none could not
-// get them. A leg with a short history is not.
+// A leg is sealed early if the results of what it has would take its history to where they go to the store: clients
+// that have none could not get them. A leg with a short history is not.
 func TestFeedLeg_SealedBeforeResultsGoToTheStore(t *testing.T) {
 	t.Parallel()
 	const megabyte = 1 << 20
@@ -529,7 +532,8 @@ func TestFeedLeg_CountsBySession(t *testing.T) {
 	require.Equal(t, wire.Counts{Leg: 1, Session: 2, OK: 3}, r.Counted)
 }
 
-// G1: what a leg could not write to the store at its end stays in its history, where the job that is resumed asks for it.
+// G1: what a leg could not write to the store at its end stays in its history, where the job that is resumed asks for
+// it.
 func TestFeedLeg_G1_CommitFails(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []bool{false, true} {
@@ -565,8 +569,8 @@ func TestFeedLeg_G1_CommitFails(t *testing.T) {
 	}
 }
 
-// G1, G9: what a leg has not committed includes the items that resets have discarded, those of a commit that has failed among them. Without
-// them the next run would take these items for lost.
+// G1, G9: what a leg has not committed includes the items that resets have discarded, those of a commit that has failed
+// among them. Without them the next run would take these items for lost.
 func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, func(s *job.Spec) { s.BatchItems, s.Grace = 2, time.Second })
@@ -599,8 +603,8 @@ func TestFeedLeg_PendingHasWhatWasDiscarded(t *testing.T) {
 	require.Equal(t, []wire.FeedRange{{First: 2, Count: 4, Session: 1}}, pending(), "a commit has failed")
 }
 
-// S18: from a stop on a leg accepts nothing, also if the job has not told it yet; what it has accepted goes on, and a reset of the
-// feed or a client that asks for results is answered.
+// S18: from a stop on a leg accepts nothing, also if the job has not told it yet; what it has accepted goes on, and a
+// reset of the feed or a client that asks for results is answered.
 func TestD7_NothingIsAcceptedAfterAStop(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)

@@ -83,7 +83,8 @@ func anyText(rng *rand.Rand, most int) string {
 	return b.String()
 }
 
-// anyValue is a value in JSON of so many bytes at most: without escapes, with the escapes that json.Marshal adds, or an object.
+// anyValue is a value in JSON of so many bytes at most: without escapes, with the escapes that json.Marshal adds, or an
+// object.
 func anyValue(rng *rand.Rand, most int) []byte {
 	switch rng.IntN(4) {
 	case 0:
@@ -443,9 +444,9 @@ func (f *anyFeed) compare() {
 	}
 }
 
-// TestD3_AnyItemsResultsAndErrors: whatever the items, results and errors of a feed with any stages are, each payload fits into a message,
-// and everything comes back byte for byte. STINT_PAYLOADS is how many feeds it has.
-// (X8: no content of items, results or errors makes a workflow task fail.)
+// TestD3_AnyItemsResultsAndErrors: whatever the items, results and errors of a feed with any stages are, each payload
+// fits into a message, and everything comes back byte for byte. STINT_PAYLOADS is how many feeds it has. (X8: no
+// content of items, results or errors makes a workflow task fail.)
 func TestD3_AnyItemsResultsAndErrors(t *testing.T) {
 	t.Parallel()
 	rounds := 8
@@ -481,7 +482,8 @@ func TestD3_AnyItemsResultsAndErrors(t *testing.T) {
 	}
 }
 
-// Results full of <, which encoding/json makes six times as long, reach their client as they are, and in messages that fit.
+// Results full of <, which encoding/json makes six times as long, reach their client as they are, and in messages that
+// fit.
 func TestD3_ResultsOfMarkup(t *testing.T) {
 	t.Parallel()
 	f := newFeedOf(t, 0, nil)
@@ -498,7 +500,8 @@ func TestD3_ResultsOfMarkup(t *testing.T) {
 	require.Len(t, f.want, 22)
 }
 
-// A large item through an ensemble whose members answer with much: what later steps read, and the item, are in one input.
+// A large item through an ensemble whose members answer with much: what later steps read, and the item, are in one
+// input.
 func TestD2_LargeItemThroughAnEnsemble(t *testing.T) {
 	t.Parallel()
 	f := newFeedOf(t, 0, []job.Stage{ensembleOf("score", 10), {Name: "last", Pool: "risk"}})

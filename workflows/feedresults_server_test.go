@@ -24,7 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// large answers an item "WORD BYTES" with so many bytes that begin with the word; "bad …" fails and "drop …" is dropped.
+// large answers an item "WORD BYTES" with so many bytes that begin with the word; "bad …" fails and "drop …" is
+// dropped.
 func large(_ context.Context, text string) (string, error) {
 	var word string
 	var size int
@@ -54,8 +55,8 @@ func (s *server) reader(t *testing.T, name string, o feedstore.Options) *jobs.Fe
 	return feed
 }
 
-// F3, F9: results of any size reach their callers, alone and in batches with others, failed and dropped ones among them; a client that
-// cannot read the store is told so.
+// F3, F9: results of any size reach their callers, alone and in batches with others, failed and dropped ones among
+// them; a client that cannot read the store is told so.
 func TestFeed_F9_LargeResults(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -126,7 +127,8 @@ func TestFeed_F9_LargeResults(t *testing.T) {
 	j.completes()
 }
 
-// Results of which a leg does not keep all, because those of a client that is gone take the room, are found when they are committed.
+// Results of which a leg does not keep all, because those of a client that is gone take the room, are found when they
+// are committed.
 func TestFeed_F9_ResultsThatAreNotKept(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -175,8 +177,8 @@ func (s *slowStore) Outcome(ctx context.Context, at wire.StoredPart, item int64)
 	return s.FeedStore.Outcome(ctx, at, item)
 }
 
-// F4: a reset that comes while a result is read from the store overtakes it. A feed that finishes meanwhile does not: its parts are gone
-// then, and the result is read from the output.
+// F4: a reset that comes while a result is read from the store overtakes it. A feed that finishes meanwhile does not:
+// its parts are gone then, and the result is read from the output.
 func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -234,8 +236,8 @@ func TestFeed_F4_ResetAndEndOvertakeStoredResults(t *testing.T) {
 	require.ElementsMatch(t, []string{inflated("b", 100_000), inflated("c", 200_000)}, found)
 }
 
-// F4, F11: what a feed records is read once and in order by a reader that stops and goes on at its cursor, over legs and runs of
-// the job, while it runs and afterwards. A reader of one session gets its results only.
+// F4, F11: what a feed records is read once and in order by a reader that stops and goes on at its cursor, over legs
+// and runs of the job, while it runs and afterwards. A reader of one session gets its results only.
 func TestFeed_F11_Results(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -324,8 +326,8 @@ func TestFeed_F11_Results(t *testing.T) {
 	require.NotEmpty(t, filepath.Dir(report.Store))
 }
 
-// F4: resets that race with puts and results, small and large: a reader of a session sees what was put for it, and nothing else; each result is
-// read once.
+// F4: resets that race with puts and results, small and large: a reader of a session sees what was put for it, and
+// nothing else; each result is read once.
 func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

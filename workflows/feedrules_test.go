@@ -185,8 +185,8 @@ func TestFeed_RulesPerSession(t *testing.T) {
 	require.Contains(t, report.Error.Message, "all of the first 1,000 items of session 2 have failed")
 }
 
-// S12: items that an earlier run has left take their part of the capacity until they are done, and are in the backlog. Their outcomes
-// count for the session that the resume begins with.
+// S12: items that an earlier run has left take their part of the capacity until they are done, and are in the backlog.
+// Their outcomes count for the session that the resume begins with.
 func TestFeed_S12_EarlierItems(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
@@ -216,8 +216,8 @@ func TestFeed_S12_EarlierItems(t *testing.T) {
 	require.Contains(t, f.failedReport(err, job.ErrorTooMany).Error.Message, "of session 5")
 }
 
-// S12: what is left of an earlier run's items when the job's own history is long goes to another leg, before the legs that take new ones: these
-// keep all places that they get.
+// S12: what is left of an earlier run's items when the job's own history is long goes to another leg, before the legs
+// that take new ones: these keep all places that they get.
 func TestFeed_S12_EarlierItemsComeFirst(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
@@ -231,7 +231,8 @@ func TestFeed_S12_EarlierItemsComeFirst(t *testing.T) {
 	require.EqualValues(t, 30, report.OK)
 }
 
-// F11: what a sealed leg frees may be known to the job before the seal, late, or again: the next leg hears of all of it, once it takes items.
+// F11: what a sealed leg frees may be known to the job before the seal, late, or again: the next leg hears of all of
+// it, once it takes items.
 func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	f := setupScripted(t, nil)
@@ -251,8 +252,8 @@ func TestFeed_F11_FreedInAnyOrder(t *testing.T) {
 	require.Equal(t, map[int][]int{1: {4}, 2: {4, 5}}, f.heard)
 }
 
-// G1: of a leg that ends without a report, what it had accepted is asked for. If the server has removed its history the report says so; if
-// it could not be written to the store the job that is resumed asks again.
+// G1: of a leg that ends without a report, what it had accepted is asked for. If the server has removed its history the
+// report says so; if it could not be written to the store the job that is resumed asks again.
 func TestFeed_G1_LegEndsWithoutReport(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -35,8 +35,8 @@ func TestFeed_F10_StalledInTheReport(t *testing.T) {
 	require.Zero(t, moves.Feed.StalledSince)
 }
 
-// F10: a feed with unfinished items of which none has finished for 30 s is stalled; one in which something finishes now and then, also in
-// another leg, is not, and neither is an idle one.
+// F10: a feed with unfinished items of which none has finished for 30 s is stalled; one in which something finishes now
+// and then, also in another leg, is not, and neither is an idle one.
 func TestFeedLeg_F10_Stalled(t *testing.T) {
 	t.Parallel()
 	w := setupFeed(t, nil)

@@ -26,7 +26,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// refusal is a coordinating worker's: the first workflow task of a job's run that follows another fails, until that run is terminated.
+// refusal is a coordinating worker's: the first workflow task of a job's run that follows another fails, until that run
+// is terminated.
 type refusal struct {
 	interceptor.ClientInterceptorBase
 	interceptor.WorkerInterceptorBase
@@ -112,8 +113,9 @@ func ownServer(t *testing.T, interceptors ...interceptor.ClientInterceptor) (s *
 	return &server{temporal: c, client: jobs.NewClient(c, nil)}, coordinate
 }
 
-// G1, F11: a feed whose job has continued as new, and is terminated before the new run has done anything, loses nothing: neither what
-// its legs had committed or accepted before, nor what they do while nobody coordinates them. What has an outcome is not run again.
+// G1, F11: a feed whose job has continued as new, and is terminated before the new run has done anything, loses
+// nothing: neither what its legs had committed or accepted before, nor what they do while nobody coordinates them. What
+// has an outcome is not run again.
 func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} { // the leg that has the slow items, before the job is terminated
@@ -271,8 +273,8 @@ func TestLoop_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 	require.ElementsMatch(t, want, text.numbers(t))
 }
 
-// L5: a leg that is to end does so with the execution that ends in the same workflow task: what is left of it would wait for a worker,
-// and run for an hour, while the job waits for the leg.
+// L5: a leg that is to end does so with the execution that ends in the same workflow task: what is left of it would
+// wait for a worker, and run for an hour, while the job waits for the leg.
 func TestLoop_RetiredAsItsExecutionEnds(t *testing.T) {
 	t.Parallel()
 	s, coordinate := ownServer(t)

@@ -22,7 +22,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// The report of a job that was ended before it began is made of its input by package job. It says what the job would have answered.
+// The report of a job that was ended before it began is made of its input by package job. It says what the job would
+// have answered.
 func TestJob_GivenReport(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()

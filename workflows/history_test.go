@@ -431,8 +431,8 @@ func runStaged(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	return j, report
 }
 
-// runGraph has a switch, whose router's answer is of a case for one item and of none but the default for the others, and an ensemble at
-// its end with a member that has smaller batches.
+// runGraph has a switch, whose router's answer is of a case for one item and of none but the default for the others,
+// and an ensemble at its end with a member that has smaller batches.
 func runGraph(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	j := s.newJob(t, name, 100, "")
 	pool := j.spec.Pool
@@ -592,7 +592,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Each history is recorded once: an old recording in the other form would be replayed for ever, and say nothing of today's workflows.
+// Each history is recorded once: an old recording in the other form would be replayed for ever, and say nothing of
+// today's workflows.
 func TestR27_OneRecordingOfEachHistory(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.json*")

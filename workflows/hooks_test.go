@@ -44,8 +44,8 @@ func TestHooks_InitBeforeAnyBatch(t *testing.T) {
 	w.requireSummaries("init hook prepare", "init hook models/load")
 }
 
-// W9, W11: init and cleanup hooks wait for a worker for as long as it takes, as the job's other work does. Each try of them has a limit, and so
-// has what a stop waits for.
+// W9, W11: init and cleanup hooks wait for a worker for as long as it takes, as the job's other work does. Each try of
+// them has a limit, and so has what a stop waits for.
 func TestHooks_WaitForAWorker(t *testing.T) {
 	t.Parallel()
 	const forEver, day = 365 * 24 * time.Hour, 24 * time.Hour

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 )
 
-// X8: inputs that make no sense fail their workflow for good, at once: no worker runs out of memory, and no workflow task fails again and
-// again.
+// X8: inputs that make no sense fail their workflow for good, at once: no worker runs out of memory, and no workflow
+// task fails again and again.
 func TestD16_InputsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	loop := func(slots int) job.Spec {

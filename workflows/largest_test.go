@@ -41,8 +41,8 @@ func longest(text string) wire.Ref {
 	return wire.Ref{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Born: 1 << 50, Store: text, Sources: text}
 }
 
-// largestPayloads are the largest values, for a text of 64 KiB, that cross updates, activities, signals and queries: as large as the code
-// that makes them allows.
+// largestPayloads are the largest values, for a text of 64 KiB, that cross updates, activities, signals and queries: as
+// large as the code that makes them allows.
 func largestPayloads(t *testing.T, text string) map[string]any {
 	all := map[string]any{}
 	location := text[:min(len(text), 2000)]
@@ -77,7 +77,8 @@ func largestPayloads(t *testing.T, text string) map[string]any {
 	return all
 }
 
-// jsonOf is a text as a value of JSON that is nearly as long: bytes that need an escape stay as they are where JSON allows it.
+// jsonOf is a text as a value of JSON that is nearly as long: bytes that need an escape stay as they are where JSON
+// allows it.
 func jsonOf(text string) json.RawMessage {
 	value := []byte(`"` + text + `"`)
 	for i, b := range value[1 : len(value)-1] {
@@ -127,8 +128,8 @@ func largestAnswer(t *testing.T, text, location string) wire.Exchanged {
 	}
 }
 
-// TestD3_LargestPayloads: the largest value of each message of a feed, with the texts that take the most bytes as JSON, is far below the
-// limit.
+// TestD3_LargestPayloads: the largest value of each message of a feed, with the texts that take the most bytes as JSON,
+// is far below the limit.
 func TestD3_LargestPayloads(t *testing.T) {
 	t.Parallel()
 	for name, text := range worstTexts(64 << 10) {

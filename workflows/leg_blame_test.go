@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// trouble is what happens to the batches of a leg from outside, at random, beside at most one item that ends its worker or its process
-// each time. A batch meets, between two outcomes, at most two ends of processes and one death of a worker that are not its fault, fewer
-// errors than it has attempts, and a few drains.
+// trouble is what happens to the batches of a leg from outside, at random, beside at most one item that ends its worker
+// or its process each time. A batch meets, between two outcomes, at most two ends of processes and one death of a
+// worker that are not its fault, fewer errors than it has attempts, and a few drains.
 type trouble struct {
 	w      *world
 	random *rand.Rand
@@ -104,8 +104,8 @@ func (tr *trouble) happen(x *execution) {
 	}
 }
 
-// Whatever sequence of deaths, errors, ends of processes, drains and rests a batch with at most one bad item meets: the job never fails, the
-// bad item is condemned, and no other one is.
+// Whatever sequence of deaths, errors, ends of processes, drains and rests a batch with at most one bad item meets: the
+// job never fails, the bad item is condemned, and no other one is.
 func TestD45_DeathsAndErrorsAreDifferentThings(t *testing.T) {
 	t.Parallel()
 	const seed, runs = 45, 200

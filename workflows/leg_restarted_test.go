@@ -117,8 +117,8 @@ func TestLeg_Restarted(t *testing.T) {
 	})
 }
 
-// A worker that comes back with its batch alive has not died: the server, or the connection, was away for longer than the expiry. That costs no
-// attempt, whatever the dispatcher has concluded meanwhile.
+// A worker that comes back with its batch alive has not died: the server, or the connection, was away for longer than
+// the expiry. That costs no attempt, whatever the dispatcher has concluded meanwhile.
 func TestD53_WorkersThatComeBackHaveNotDied(t *testing.T) {
 	t.Parallel()
 	const expiry = 5 * time.Second

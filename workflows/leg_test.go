@@ -66,8 +66,8 @@ func TestLeg_ContinuesAsNew(t *testing.T) {
 	w.requireSummaries("batch 5,001 · items 0–9", "batch 5,001 · items 0–9 · attempt 2", "batch 5,100 · items 990–999", "batch 5,006 · items 55–59 · rest")
 }
 
-// A batch that a leg of lines of one length hands over is still that batch: with another offset its items would be others, and nothing
-// but the books at the end would notice.
+// A batch that a leg of lines of one length hands over is still that batch: with another offset its items would be
+// others, and nothing but the books at the end would notice.
 func TestD1_LegHandsOverWholeBatches(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
@@ -136,7 +136,8 @@ func halfDone(done, rest wire.Batch) wire.ProcessResult {
 	return wire.ProcessResult{Entry: wire.Entry{Batch: done, Part: "p", OK: done.Count}, Rest: &rest, Totals: job.Totals{OK: done.Count, Batches: 1}}
 }
 
-// Before it continues as new a leg reports to its job what it has committed: if its workflow is ended then, that remains.
+// Before it continues as new a leg reports to its job what it has committed: if its workflow is ended then, that
+// remains.
 func TestLeg_ReportsWhatItHasCommitted(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)

@@ -132,7 +132,8 @@ func (a *accountant) requireWithin(t *testing.T) {
 	require.Less(t, a.updates, feed.BusyUpdates)
 }
 
-// feedExchanges is how many exchanges TestLimits_Feed simulates: `make limits` runs ten million, in one process after the other.
+// feedExchanges is how many exchanges TestLimits_Feed simulates: `make limits` runs ten million, in one process after
+// the other.
 func feedExchanges(t *testing.T) int {
 	t.Helper()
 	given := os.Getenv("STINT_LIMITS_EXCHANGES")
@@ -144,8 +145,8 @@ func feedExchanges(t *testing.T) int {
 	return n
 }
 
-// A feed of many exchanges: each of its legs, and a run of its job with as many legs as it has. No run comes near a limit of Temporal,
-// and what goes from run to run does not grow with the feed.
+// A feed of many exchanges: each of its legs, and a run of its job with as many legs as it has. No run comes near a
+// limit of Temporal, and what goes from run to run does not grow with the feed.
 func TestLimits_Feed(t *testing.T) {
 	t.Parallel()
 	exchanges := feedExchanges(t)
@@ -176,7 +177,8 @@ func TestLimits_Feed(t *testing.T) {
 	require.Less(t, a.most()/a.Children, 160, "events for a leg")
 }
 
-// runFeedJob runs one run of a feed's job, until it continues as new, from a state. It returns how large the next run's input is.
+// runFeedJob runs one run of a feed's job, until it continues as new, from a state. It returns how large the next run's
+// input is.
 func runFeedJob(t *testing.T, from *wire.JobState, change ...func(*scriptedFeed)) (*accountant, int) {
 	t.Helper()
 	f := setupScripted(t, nil)
@@ -193,8 +195,8 @@ func runFeedJob(t *testing.T, from *wire.JobState, change ...func(*scriptedFeed)
 	return a, len(again.Input.GetPayloads()[0].GetData())
 }
 
-// A slow item holds its leg, and no others: a hundred legs in a row that each have one wait for nothing, and the next run continues with
-// all of them.
+// A slow item holds its leg, and no others: a hundred legs in a row that each have one wait for nothing, and the next
+// run continues with all of them.
 func TestLimits_FeedOfManyOpenLegs(t *testing.T) {
 	t.Parallel()
 	a, carried := runFeedJob(t, nil, func(f *scriptedFeed) { f.lasting = true })
@@ -204,8 +206,8 @@ func TestLimits_FeedOfManyOpenLegs(t *testing.T) {
 	require.Less(t, perLeg*coordinate.FeedLegs, limitPayload/3)
 }
 
-// F11: a feed that takes items at its full rate for a year: by what a leg and a run of the job are measured to have, no limit of Temporal is
-// near at any time, and the last run is like the first.
+// F11: a feed that takes items at its full rate for a year: by what a leg and a run of the job are measured to have, no
+// limit of Temporal is near at any time, and the last run is like the first.
 func TestLimits_OfAFeedForAYear(t *testing.T) {
 	t.Parallel()
 	const (
@@ -255,7 +257,8 @@ func TestLimits_OfAFeedForAYear(t *testing.T) {
 	require.Less(t, last.Bytes, 2*first.Bytes, "its numbers are longer")
 }
 
-// runFullLeg runs a leg that takes lists of items of 100 bytes at its full rate, and gives all results back with the answers.
+// runFullLeg runs a leg that takes lists of items of 100 bytes at its full rate, and gives all results back with the
+// answers.
 func runFullLeg(t *testing.T, exchanges, list int) *accountant {
 	t.Helper()
 	w := setupFeed(t, func(s *job.Spec) { s.Feed.Capacity = 10 * list })

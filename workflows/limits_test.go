@@ -201,8 +201,9 @@ func TestLimits_OfTheBusiestLeg(t *testing.T) {
 	}
 }
 
-// A leg of a pipeline of six steps, in which every end has its own task and a batch's parcel has up to four parts: its page is smaller by as
-// much as each batch has more executions, so that its histories and what they carry are within the same bounds.
+// A leg of a pipeline of six steps, in which every end has its own task and a batch's parcel has up to four parts: its
+// page is smaller by as much as each batch has more executions, so that its histories and what they carry are within
+// the same bounds.
 func TestLimits_OfAPipeline(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)

@@ -122,7 +122,8 @@ func numbers(from, to int64) (all []int64) {
 	return all
 }
 
-// L1, L5: n slots run until they are stopped, each from tick 0; ticks leave no events in history one by one. The report counts them.
+// L1, L5: n slots run until they are stopped, each from tick 0; ticks leave no events in history one by one. The report
+// counts them.
 func TestLoop_NoEventPerTick(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -146,8 +147,8 @@ func TestLoop_NoEventPerTick(t *testing.T) {
 	require.Positive(t, report.Loop.LateMedian)
 }
 
-// L3: a stop wakes a slot that waits for its tick at once, where cancellations are pushed: this server pushes them. (No time is required here but one
-// far below the interval: the machine may be slow.)
+// L3: a stop wakes a slot that waits for its tick at once, where cancellations are pushed: this server pushes them. (No
+// time is required here but one far below the interval: the machine may be slow.)
 func TestLoop_StopWakesAWaitingSlot(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -238,8 +239,8 @@ func TestLoop_ErrorOfTheBody(t *testing.T) {
 	}
 }
 
-// L5: after a drain the slots go on elsewhere with exactly the next tick; a loop that is stopped and resumed, too. Its results are in the
-// store, in order, once each.
+// L5: after a drain the slots go on elsewhere with exactly the next tick; a loop that is stopped and resumed, too. Its
+// results are in the store, in order, once each.
 func TestLoop_DrainedAndResumed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -326,7 +327,8 @@ func splitLines(data []byte) (lines [][]byte) {
 	return lines
 }
 
-// The report of a loop that runs knows what its heartbeats say: ticks, results, and slots for which the pool has no place.
+// The report of a loop that runs knows what its heartbeats say: ticks, results, and slots for which the pool has no
+// place.
 func TestLoop_ReportWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -349,8 +351,9 @@ func TestLoop_ReportWhileItRuns(t *testing.T) {
 	l.stops()
 }
 
-// L5: a loop whose workflow is terminated goes on from its last heartbeats, as after the loss of its workers, although its executions have
-// not ended: its report knows what was recorded, nothing of that is run again, and what ran after it counts as repeated.
+// L5: a loop whose workflow is terminated goes on from its last heartbeats, as after the loss of its workers, although
+// its executions have not ended: its report knows what was recorded, nothing of that is run again, and what ran after
+// it counts as repeated.
 func TestLoop_Terminated(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -422,8 +425,8 @@ func TestLoop_Terminated(t *testing.T) {
 	}
 }
 
-// L5, S11: a stop may be over before the heartbeat timeout of a lost worker is. The slot has then done what the last heartbeat says: a resumed loop
-// begins there, and counts what ran after it as repeated.
+// L5, S11: a stop may be over before the heartbeat timeout of a lost worker is. The slot has then done what the last
+// heartbeat says: a resumed loop begins there, and counts what ran after it as repeated.
 func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -459,7 +462,8 @@ func TestLoop_StoppedWhileItsWorkerIsLost(t *testing.T) {
 	require.EqualValues(t, 7, report.Loop.Repeated)
 }
 
-// A leg whose history is long continues as new between two executions, and the job, too, once its legs have ended; ticks are exact.
+// A leg whose history is long continues as new between two executions, and the job, too, once its legs have ended;
+// ticks are exact.
 func TestLoop_ContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

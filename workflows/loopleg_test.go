@@ -56,8 +56,8 @@ func did(in wire.ProcessInput, ticks int64) wire.ProcessResult {
 	return r
 }
 
-// L5: of an execution that was lost counts what its last heartbeat says, and the next one begins there. One that had nothing in hand costs no
-// attempt, however often that happens.
+// L5: of an execution that was lost counts what its last heartbeat says, and the next one begins there. One that had
+// nothing in hand costs no attempt, however often that happens.
 func TestLoopLeg_GoesOnFromTheLastHeartbeat(t *testing.T) {
 	t.Parallel()
 	base := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
@@ -105,8 +105,9 @@ func hintAt(in wire.ProcessInput, next, doubt int64) wire.Hint {
 	return wire.Hint{First: next, Clock: &slot}
 }
 
-// L5: an execution that fails has done what its error says, and the next one begins there. That it had nothing in hand does not make its error
-// another one: an outage is waited out, and other errors cost an attempt each, unless there is progress between them.
+// L5: an execution that fails has done what its error says, and the next one begins there. That it had nothing in hand
+// does not make its error another one: an outage is waited out, and other errors cost an attempt each, unless there is
+// progress between them.
 func TestLoopLeg_GoesOnFromAFailure(t *testing.T) {
 	t.Parallel()
 	var inputs []wire.ProcessInput
@@ -160,8 +161,8 @@ func TestLoopLeg_PermanentErrorKeepsWhatWasDone(t *testing.T) {
 	require.EqualValues(t, 30, result.Totals.OK)
 }
 
-// L5, S11: an execution that still runs when the stop's time is over has done what its last heartbeat says. If that is not known, the straggler says
-// so, and the ticks that were due are in doubt.
+// L5, S11: an execution that still runs when the stop's time is over has done what its last heartbeat says. If that is
+// not known, the straggler says so, and the ticks that were due are in doubt.
 func TestLoopLeg_Stragglers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -262,8 +263,9 @@ func TestLoopLeg_Retires(t *testing.T) {
 	}
 }
 
-// L5: a slot whose execution was given up while its worker was cut off, and went on, says how many ticks it has begun when it comes back. Those run
-// again, and are counted: by the next execution if it has not begun, and by the leg otherwise.
+// L5: a slot whose execution was given up while its worker was cut off, and went on, says how many ticks it has begun
+// when it comes back. Those run again, and are counted: by the next execution if it has not begun, and by the leg
+// otherwise.
 func TestD54_TicksOfAWorkerThatWasCutOffCountAsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {

@@ -51,7 +51,8 @@ func sleeps(t *testing.T, name string, source any) []string {
 	return found
 }
 
-// Workflow code never sleeps, here and in the packages below: a sleeping task would hold up a stop, queries, and a worker.
+// Workflow code never sleeps, here and in the packages below: a sleeping task would hold up a stop, queries, and a
+// worker.
 func TestNoFileSleeps(t *testing.T) {
 	t.Parallel()
 	count := map[string]int{} // by package

@@ -163,7 +163,8 @@ func TestJob_WaitingPages(t *testing.T) {
 	require.Empty(t, w.legs, "none in a workflow of its own")
 }
 
-// A page that comes while the one before it still runs has a leg of its own, and what is committed can be read meanwhile.
+// A page that comes while the one before it still runs has a leg of its own, and what is committed can be read
+// meanwhile.
 func TestJob_WaitingPagesOverlap(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 100*6)

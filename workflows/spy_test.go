@@ -71,8 +71,8 @@ func (s *spyOutbound) ExecuteActivity(ctx workflow.Context, name string, args ..
 	return future
 }
 
-// checkLimits fails the test if an activity of the io queue has other limits than it should have: the time without a worker counts for
-// none that a job could reach, except for the errors file of a job that has failed.
+// checkLimits fails the test if an activity of the io queue has other limits than it should have: the time without a
+// worker counts for none that a job could reach, except for the errors file of a job that has failed.
 func (w *world) checkLimits(name string, options workflow.ActivityOptions) {
 	switch name {
 	case "Process", "Hook": // see tests of those

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// passOn makes the execution of a stage pass on what it has done; it has not the last word unless the stage is the last.
+// passOn makes the execution of a stage pass on what it has done; it has not the last word unless the stage is the
+// last.
 func (x *execution) passOn() {
 	n := x.result.Entry.Count
 	if x.result.Rest != nil {
@@ -41,8 +42,8 @@ func (w *world) inStage(name string) int {
 	return n
 }
 
-// P3: whatever the windows of the job and of its stages, over any number of legs, with rests and failures, everything is done, and no
-// stage has more in flight than its window.
+// P3: whatever the windows of the job and of its stages, over any number of legs, with rests and failures, everything
+// is done, and no stage has more in flight than its window.
 func TestStageWindows_P3_OverLegs(t *testing.T) {
 	t.Parallel()
 	for round := range uint64(12) {

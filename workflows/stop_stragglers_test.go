@@ -116,8 +116,8 @@ func TestStop_ErrorBeforeStragglers(t *testing.T) {
 	require.Len(t, report.Stragglers, 10)
 }
 
-// S7: who waits for a job that has failed with another error finds its stragglers among the later errors: also if there are many of
-// these, and not if stragglers are to be ignored.
+// S7: who waits for a job that has failed with another error finds its stragglers among the later errors: also if there
+// are many of these, and not if stragglers are to be ignored.
 func TestStop_StragglersAreALaterError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -188,8 +188,8 @@ func TestStop_NamesWhatItEndsByForce(t *testing.T) {
 	require.Regexp(t, `^batch \d+ · items \d+–\d+ on worker host-1, slot 0, pid 4711, by KILL$`, report.Forced[0].String())
 }
 
-// S7, S20: a worker that falls silent after a stop is named, however soon its batches expire, and the cleanup hook is skipped: its programs may
-// still run. One whose process is known to have ended is not.
+// S7, S20: a worker that falls silent after a stop is named, however soon its batches expire, and the cleanup hook is
+// skipped: its programs may still run. One whose process is known to have ended is not.
 func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []int{0, 1} {
@@ -237,7 +237,8 @@ func TestD8_SilentWorkersAreNamedAtAStop(t *testing.T) {
 	}
 }
 
-// S7, S20: Go calls that ignore a stop, which end with their batch's answer, are named, and the cleanup hook is skipped.
+// S7, S20: Go calls that ignore a stop, which end with their batch's answer, are named, and the cleanup hook is
+// skipped.
 func TestD6_CallsLeftBehindAreStragglers(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {

@@ -176,7 +176,8 @@ func TestStop_Notice(t *testing.T) {
 	}
 }
 
-// The server's list shows that a job is stopping after listedAfter. If the job has ended by then, the list shows only its end.
+// The server's list shows that a job is stopping after listedAfter. If the job has ended by then, the list shows only
+// its end.
 func TestStop_IsListed(t *testing.T) {
 	t.Parallel()
 	state := func(w *world) job.State {

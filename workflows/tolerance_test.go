@@ -191,7 +191,8 @@ func TestTolerance_ResumedCountsAnew(t *testing.T) {
 	require.EqualValues(t, report.Failed, resumed.Resumed)
 }
 
-// failsAlone has the execution's items fail, each alone in its call, until it has to return its rest; the first ok of them succeed.
+// failsAlone has the execution's items fail, each alone in its call, until it has to return its rest; the first ok of
+// them succeed.
 func (x *execution) failsAlone(ok int64) {
 	n := x.in.Batch.Count
 	if limit := x.in.Hopeless; ok == 0 && limit > 0 && limit < n {
@@ -202,8 +203,8 @@ func (x *execution) failsAlone(ok int64) {
 	x.result.Totals.Alone = n - ok
 }
 
-// Twenty items without a success that made calls of themselves alone fail show that nothing works, long before a thousand
-// outcomes do, also over many legs. One success is enough for all of them to be tried.
+// Twenty items without a success that made calls of themselves alone fail show that nothing works, long before a
+// thousand outcomes do, also over many legs. One success is enough for all of them to be tried.
 func TestTolerance_FailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, pages := range []int{0, 1} {

@@ -353,8 +353,8 @@ func TestSet_AutomaticWindow(t *testing.T) {
 	require.Equal(t, 10, between)
 }
 
-// wide makes a job whose window takes many legs, each with a small page: of ten batches, nearly all the legs that may be
-// open.
+// wide makes a job whose window takes many legs, each with a small page: of ten batches, nearly all the legs that may
+// be open.
 func wide(t *testing.T, items int64, window, page int) *world {
 	w := setup(t, items)
 	// The time of the workflow goes on while legs are opened, and few batches may have ended by then.
@@ -385,8 +385,8 @@ func (w *world) mostOf() map[string]int {
 	return most
 }
 
-// A window that is wider than a page is shared by many legs: it is used, it is exact, and no leg has more in flight than
-// its page has batches.
+// A window that is wider than a page is shared by many legs: it is used, it is exact, and no leg has more in flight
+// than its page has batches.
 func TestWindow_OverManyLegs(t *testing.T) {
 	t.Parallel()
 	w := wide(t, 20_000, 180, 10)
@@ -452,7 +452,8 @@ func TestWindow_ContinuesAsNewWithManyLegs(t *testing.T) {
 	w.requireAccepted(report)
 }
 
-// However the window is changed, no batch is dispatched beyond it once its legs have heard of it, and all of it is used.
+// However the window is changed, no batch is dispatched beyond it once its legs have heard of it, and all of it is
+// used.
 func TestWindow_ChangedWithManyLegs(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {

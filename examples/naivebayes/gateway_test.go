@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pageSteps are the shell commands of the README's part on the gateway, by their first word, and what it shows of their output.
+// pageSteps are the shell commands of the README's part on the gateway, by their first word, and what it shows of their
+// output.
 func pageSteps(t *testing.T) map[string][2]string {
 	t.Helper()
 	text, err := os.ReadFile("README.md")

@@ -221,8 +221,8 @@ func TestTooLarge_IsOneListsOwnFault(t *testing.T) {
 	})
 }
 
-// F1: twelve callers at once, capacity 8: exactly four are refused, at once and with the number; the others' time-outs name
-// both times.
+// F1: twelve callers at once, capacity 8: exactly four are refused, at once and with the number; the others' time-outs
+// name both times.
 func TestCalls_AboveTheCapacity(t *testing.T) {
 	t.Parallel()
 	with(t, feedsim.Options{Capacity: 8, Slots: 2, Work: fixed(time.Minute), Delay: 2 * time.Millisecond}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
@@ -264,7 +264,8 @@ func TestCalls_AboveTheCapacity(t *testing.T) {
 	})
 }
 
-// A patient list waits for room, without a storm of exchanges, and is refused with the last refusal when its patience ends.
+// A patient list waits for room, without a storm of exchanges, and is refused with the last refusal when its patience
+// ends.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	with(t, feedsim.Options{Capacity: 2, Slots: 1, Work: fixed(10 * time.Second)}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
@@ -288,8 +289,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// A list that waits for room until its caller's deadline is refused for certain: none is asked about so late that the answer
-// comes too late.
+// A list that waits for room until its caller's deadline is refused for certain: none is asked about so late that the
+// answer comes too late.
 func TestPatience_DeadlineLeavesNoDoubt(t *testing.T) {
 	t.Parallel()
 	slow := feedsim.Options{Capacity: 1, Slots: 1, Work: fixed(time.Hour), Delay: 900 * time.Millisecond}
@@ -407,7 +408,8 @@ func TestReset_OfAnother(t *testing.T) {
 	})
 }
 
-// F4: an item that runs during another client's reset has no result for its caller, even if nothing but that result could bring the news.
+// F4: an item that runs during another client's reset has no result for its caller, even if nothing but that result
+// could bring the news.
 func TestReset_OfAnotherWhileItemRuns(t *testing.T) {
 	t.Parallel()
 	with(t, feedsim.Options{Slots: 1, Work: fixed(time.Second)}, func(t *testing.T, f *feedsim.Feed, c *feedclient.Client) {
@@ -578,9 +580,10 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// F3: a caller whose deadline passes while its first exchange is under way (the way is slow, requests and answers are lost) leaves at its
-// deadline, and is told that it is not known whether its item was accepted. The item is accepted at most once, is done if it was, and
-// frees its place; those who share the exchange, and those who come later, get their own results.
+// F3: a caller whose deadline passes while its first exchange is under way (the way is slow, requests and answers are
+// lost) leaves at its deadline, and is told that it is not known whether its item was accepted. The item is accepted at
+// most once, is done if it was, and frees its place; those who share the exchange, and those who come later, get their
+// own results.
 func TestCall_TimesOutInItsFirstExchange(t *testing.T) {
 	t.Parallel()
 	accepted := 0

@@ -44,8 +44,9 @@ type round struct {
 	served int        // calls with a result
 }
 
-// Whatever is lost, late, sealed, restarted or reset, with hundreds of callers of all kinds: what a caller is told is true.
-// Each value is accepted once or never, as a whole list; a result is that of its own item; nothing hangs, nothing is left.
+// Whatever is lost, late, sealed, restarted or reset, with hundreds of callers of all kinds: what a caller is told is
+// true. Each value is accepted once or never, as a whole list; a result is that of its own item; nothing hangs, nothing
+// is left.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= *seeds; seed++ {

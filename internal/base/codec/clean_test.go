@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A clean encoder writes valid UTF-8 whatever a value holds; whose values hold JSON, or write it themselves, is not clean.
+// A clean encoder writes valid UTF-8 whatever a value holds; whose values hold JSON, or write it themselves, is not
+// clean.
 func TestEncoder_Clean(t *testing.T) {
 	t.Parallel()
 	const bad = "caf\xe9 \xff\xc0"

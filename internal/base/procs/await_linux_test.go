@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All ways to wait return when the child has ended, not before, and leave it to be collected. That holds for pollExit alone where the kernel
-// can poll processes, as from 5.10 on.
+// All ways to wait return when the child has ended, not before, and leave it to be collected. That holds for pollExit
+// alone where the kernel can poll processes, as from 5.10 on.
 func TestAwaitExit(t *testing.T) {
 	t.Parallel()
 	type way struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that exists has not ended; one that has ended is known to, before and after its parent has collected it, and so is one whose
-// number another process has now. Of other process tables nothing is known.
+// A process that exists has not ended; one that has ended is known to, before and after its parent has collected it,
+// and so is one whose number another process has now. Of other process tables nothing is known.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	ended, known := Ended(Own())

@@ -39,7 +39,8 @@ func openMem(t *testing.T) store.Dir {
 	return dir
 }
 
-// A manifest that nobody has heard of counts only if all that it has is lost otherwise: outcomes that are known are not taken again.
+// A manifest that nobody has heard of counts only if all that it has is lost otherwise: outcomes that are known are not
+// taken again.
 func TestFillsGaps_WithNothingElse(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct {

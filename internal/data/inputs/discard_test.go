@@ -115,8 +115,8 @@ func keysOf(t *testing.T, dir store.Dir) (keys []string) {
 	return keys
 }
 
-// An input's host drops the connection when the copy is nearly complete, and the disk has no room for two copies: the next
-// execution has the room of the first one.
+// An input's host drops the connection when the copy is nearly complete, and the disk has no room for two copies: the
+// next execution has the room of the first one.
 func TestPlan_FailedFirstPageLeavesNoCopy(t *testing.T) {
 	t.Parallel()
 	dir, content, access, in := copied(t)

@@ -139,7 +139,8 @@ func TestD43_FilesWhoseSizeIsGivenAsZero(t *testing.T) {
 
 const errorRecord = `{"item":0,"source":"/in.jsonl","offset":0,"input":1,"kind":"error","error":{"type":"T","message":"m"},"attempts":1}` + "\n"
 
-// outputInParts are the files of a job's output in parts, whose order is not that of their names. One part is not accepted.
+// outputInParts are the files of a job's output in parts, whose order is not that of their names. One part is not
+// accepted.
 func outputInParts(place string) map[string]string {
 	run := place + "01a21844-c4ab-787e-a456-f77a5d0c121d/"
 	files := map[string]string{
@@ -240,7 +241,8 @@ func packed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// An input that was replaced by another of the same size and time is not gone on with; one that is only another file with the same content is.
+// An input that was replaced by another of the same size and time is not gone on with; one that is only another file
+// with the same content is.
 func TestD49_ReplacedInput(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

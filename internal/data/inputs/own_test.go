@@ -128,7 +128,8 @@ func TestOwn_NamedObjectIsRefused(t *testing.T) {
 	}
 }
 
-// What an earlier run has written is not an input of the next one, though a directory or a pattern finds it by another name.
+// What an earlier run has written is not an input of the next one, though a directory or a pattern finds it by another
+// name.
 func TestOwn_FoundByAnotherName(t *testing.T) {
 	t.Parallel()
 	at := ownTree(t)
@@ -189,8 +190,8 @@ func TestOwn_ArgumentInAPlace(t *testing.T) {
 	}
 }
 
-// One directory has one name, though it is mounted in two places: links stand for that here. On a file system without a difference between
-// upper and lower case one file has several names: hard links stand for that.
+// One directory has one name, though it is mounted in two places: links stand for that here. On a file system without a
+// difference between upper and lower case one file has several names: hard links stand for that.
 func TestOwn_OneNameForOneFile(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.EvalSymlinks(t.TempDir())

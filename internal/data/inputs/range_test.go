@@ -84,8 +84,8 @@ func TestRange_Changed(t *testing.T) {
 	require.ErrorContains(t, err, "now has 2 bytes", "it says what has changed")
 }
 
-// What is left behind any item is read as the rest of the batch was, also if small inputs of different shapes follow one another, and
-// items are done later than others are read.
+// What is left behind any item is read as the rest of the batch was, also if small inputs of different shapes follow
+// one another, and items are done later than others are read.
 func TestRange_RestsOfMixedInputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

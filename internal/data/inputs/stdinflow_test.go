@@ -143,7 +143,8 @@ func TestStdin_HalfAnItem(t *testing.T) {
 	})
 }
 
-// However a standard input comes, each of its items is planned once, and soon, also if attempts fail or other planners go on.
+// However a standard input comes, each of its items is planned once, and soon, also if attempts fail or other planners
+// go on.
 func TestStdin_AnyFlow(t *testing.T) {
 	t.Parallel()
 	seeds := 60

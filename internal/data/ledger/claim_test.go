@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherProcess is a bucket without conditional writes as one of several processes sees it: no lock lies between its looks and its writes.
+// otherProcess is a bucket without conditional writes as one of several processes sees it: no lock lies between its
+// looks and its writes.
 type otherProcess struct {
 	store.Dir
 	beforePut func() // nil: nothing
@@ -65,8 +66,8 @@ func openMem(t *testing.T) store.Dir {
 	return dir
 }
 
-// The first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the store, or first
-// claimed it at all: the claim of the newer run stays.
+// The first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the
+// store, or first claimed it at all: the claim of the newer run stays.
 func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int64{0, 1} {
@@ -86,8 +87,8 @@ func TestD9_ALateClaimDoesNotReplaceANewerOne(t *testing.T) {
 	}
 }
 
-// Without conditional writes: the first page of an older run is frozen between its look at CURRENT and its claim, until a newer run has claimed the store: that
-// one publishes all the same, and the older one does not any more.
+// Without conditional writes: the first page of an older run is frozen between its look at CURRENT and its claim, until
+// a newer run has claimed the store: that one publishes all the same, and the older one does not any more.
 func TestClaim_OfAnOlderRunThatIsLate(t *testing.T) {
 	t.Parallel()
 	dir := openMem(t)

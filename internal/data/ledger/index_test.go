@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longFeed commits manifests of one entry each, as the legs of a feed do: most one after the other, and now and then two legs at once. It
-// returns the heads after that.
+// longFeed commits manifests of one entry each, as the legs of a feed do: most one after the other, and now and then
+// two legs at once. It returns the heads after that.
 func longFeed(t *testing.T, f *shelf, manifests int) (heads []string) {
 	t.Helper()
 	random := jobtest.Seeded(t, 19)
@@ -32,8 +32,8 @@ func longFeed(t *testing.T, f *shelf, manifests int) (heads []string) {
 	return heads
 }
 
-// The heads of a chain are found with a read for each index, and a reader from a cursor reads what lies there: it neither reads nor
-// holds the whole life of a feed.
+// The heads of a chain are found with a read for each index, and a reader from a cursor reads what lies there: it
+// neither reads nor holds the whole life of a feed.
 func TestD19_ALongChainIsReadByItsIndex(t *testing.T) {
 	t.Parallel()
 	const manifests = 70 * fanOut // more than one index of indexes

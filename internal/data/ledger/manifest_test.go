@@ -132,8 +132,8 @@ func (d *countingDir) Open(ctx context.Context, key string, offset, length int64
 	return d.Dir.Open(ctx, key, offset, length)
 }
 
-// An entry whose batch is not what was cut is not written. One that lies in a manifest all the same accounts for nothing: the books have a
-// gap, and a resumed job fills it.
+// An entry whose batch is not what was cut is not written. One that lies in a manifest all the same accounts for
+// nothing: the books have a gap, and a resumed job fills it.
 func TestD1_DamagedEntries(t *testing.T) {
 	t.Parallel()
 	f := newShelf(t)

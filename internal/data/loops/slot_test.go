@@ -122,7 +122,8 @@ func row(from, to int64) []int64 {
 	return all
 }
 
-// L2: the first tick is due at once, then one each interval: run k begins at start + k·interval, and the error does not grow.
+// L2: the first tick is due at once, then one each interval: run k begins at start + k·interval, and the error does not
+// grow.
 func TestSlot_FixedRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +142,8 @@ func TestSlot_FixedRate(t *testing.T) {
 	})
 }
 
-// L2: a tick that takes 2.3 s misses four others. They follow at once, back to back, none is skipped, and the pace is kept afterwards.
+// L2: a tick that takes 2.3 s misses four others. They follow at once, back to back, none is skipped, and the pace is
+// kept afterwards.
 func TestSlot_MissedTicksAreMadeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +209,8 @@ func TestSlot_BackToBack(t *testing.T) {
 	})
 }
 
-// L3: a slot that waits for its tick ends at once when it is to; so does one that runs back to back, between two ticks (L1).
+// L3: a slot that waits for its tick ends at once when it is to; so does one that runs back to back, between two ticks
+// (L1).
 func TestSlot_EndsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,8 +275,8 @@ func TestSlot_WithoutABaseTheNextTickIsDueAtOnce(t *testing.T) {
 	})
 }
 
-// L5: an execution that is lost counts as far as its last heartbeat says; every tick that it may have begun after that is counted
-// as repeated when it runs again.
+// L5: an execution that is lost counts as far as its last heartbeat says; every tick that it may have begun after that
+// is counted as repeated when it runs again.
 func TestSlot_LostExecutionsAreCountedAsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second} {
@@ -345,8 +348,8 @@ func open(t *testing.T) store.Dir {
 	return dir
 }
 
-// With an output a part is ready about every ten seconds, also while the next tick is far away, and the last one at the end. Its manifest
-// accounts for every tick once, over all executions, whatever became of them.
+// With an output a part is ready about every ten seconds, also while the next tick is far away, and the last one at the
+// end. Its manifest accounts for every tick once, over all executions, whatever became of them.
 func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
@@ -404,8 +407,9 @@ func TestSlot_PartsOfTenSeconds(t *testing.T) {
 	})
 }
 
-// Manifests that have been replaced stay as long as their execution runs, and are removed by the next one, before it writes its own: nothing
-// stays but the one that each execution began with, whether the one before has ended or was lost.
+// Manifests that have been replaced stay as long as their execution runs, and are removed by the next one, before it
+// writes its own: nothing stays but the one that each execution began with, whether the one before has ended or was
+// lost.
 func TestSlot_ReplacedManifestsGo(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
@@ -451,8 +455,8 @@ func TestSlot_ReplacedManifestsThatStay(t *testing.T) {
 	})
 }
 
-// An execution writes no manifest before those are gone that the one before has replaced: if it is lost, the next one has the same head, and
-// removes them.
+// An execution writes no manifest before those are gone that the one before has replaced: if it is lost, the next one
+// has the same head, and removes them.
 func TestSlot_RemovesBeforeItsFirstManifest(t *testing.T) {
 	t.Parallel()
 	dir := &faulty{Dir: open(t)}
@@ -480,8 +484,8 @@ func TestSlot_RemovesBeforeItsFirstManifest(t *testing.T) {
 	})
 }
 
-// L5: a worker that is cut off from the server, or was suspended, and not from the store, removes nothing that its successor builds on, however long it
-// goes on; nor does the successor remove anything of that.
+// L5: a worker that is cut off from the server, or was suspended, and not from the store, removes nothing that its
+// successor builds on, however long it goes on; nor does the successor remove anything of that.
 func TestSlot_CutOffExecutions(t *testing.T) {
 	t.Parallel()
 	dir := open(t)
@@ -510,8 +514,8 @@ func TestSlot_CutOffExecutions(t *testing.T) {
 	})
 }
 
-// L5: an execution that fails, because a manifest cannot be written, has done what its last part says: the next one begins there, and the ticks that run
-// again are counted exactly.
+// L5: an execution that fails, because a manifest cannot be written, has done what its last part says: the next one
+// begins there, and the ticks that run again are counted exactly.
 func TestSlot_FailedExecutions(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{0, time.Second} {

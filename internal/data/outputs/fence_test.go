@@ -28,8 +28,8 @@ type bucketDir interface {
 	Removal(ctx context.Context, key string) (func(context.Context) error, error)
 }
 
-// frozenDir is a bucket as one of several processes sees it, without a lock for all of them. The process is frozen after its next look
-// at CURRENT, until thaw has returned.
+// frozenDir is a bucket as one of several processes sees it, without a lock for all of them. The process is frozen
+// after its next look at CURRENT, until thaw has returned.
 type frozenDir struct {
 	bucketDir
 	thaw func() // nil: it is not frozen
@@ -69,7 +69,8 @@ func bucketKinds(t *testing.T) map[string]string {
 	}
 }
 
-// publication is one of a run with a single result. The output may be an absolute path instead of a place beside the store.
+// publication is one of a run with a single result. The output may be an absolute path instead of a place beside the
+// store.
 func publication(t *testing.T, place, output string, born int64, result string) (*Publication, *frozenDir) {
 	t.Helper()
 	access := &store.Access{}
@@ -97,8 +98,8 @@ func publication(t *testing.T, place, output string, born int64, result string) 
 	return p, dir
 }
 
-// An older run is frozen between its look at CURRENT and its put, until a newer run has published: the newer output stays, whether or
-// not there was one before, and the older run learns that it has been overtaken.
+// An older run is frozen between its look at CURRENT and its put, until a newer run has published: the newer output
+// stays, whether or not there was one before, and the older run learns that it has been overtaken.
 func TestD9_AFrozenRunDoesNotReplaceANewerOutput(t *testing.T) {
 	t.Parallel()
 	begin := func(context.Context) (Begun, error) { return Begun{}, nil }
@@ -249,7 +250,8 @@ func TestPublish_DoneComesBeforeTheOutput(t *testing.T) {
 	require.ErrorIs(t, outputErr, fs.ErrNotExist)
 }
 
-// The files of a split may be in a directory and the store in a bucket: their list is announced and ended there as any other.
+// The files of a split may be in a directory and the store in a bucket: their list is announced and ended there as any
+// other.
 func TestPublish_SplitInADirectory(t *testing.T) {
 	t.Parallel()
 	begin := func(context.Context) (Begun, error) { return Begun{}, nil }

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In whatever order legs commit, and however often it is looked, each result is copied once, in order, as soon as all before it
-// have been committed.
+// In whatever order legs commit, and however often it is looked, each result is copied once, in order, as soon as all
+// before it have been committed.
 func TestFollower_AnyOrder(t *testing.T) {
 	t.Parallel()
 	for range 30 {
@@ -95,7 +95,8 @@ func TestFollower_WriterFails(t *testing.T) {
 	require.Zero(t, follower.Next())
 }
 
-// A part that Finish has just moved into the output is not copied by the follower: whoever reads the output has it from there.
+// A part that Finish has just moved into the output is not copied by the follower: whoever reads the output has it from
+// there.
 func TestFollower_PartIsGone(t *testing.T) {
 	t.Parallel()
 	f, batches, _ := setupJoin(t, "out.txt")

@@ -47,7 +47,8 @@ func (w *eventWriter) Commit() error {
 	return w.Writer.Commit()
 }
 
-// The list of parts is written as the parts are verified, and seen once all are: memory does not grow with their number.
+// The list of parts is written as the parts are verified, and seen once all are: memory does not grow with their
+// number.
 func TestPublishParts_WritesTheListAsItGoes(t *testing.T) {
 	t.Parallel()
 	access := &store.Access{}

@@ -125,7 +125,8 @@ func TestProgram_Run(t *testing.T) {
 	require.Equal(t, 2, member.Step)
 }
 
-// P4: a stage's batches have as many items as it says at most, as far as there are cuts; one without bytes can be cut anywhere.
+// P4: a stage's batches have as many items as it says at most, as far as there are cuts; one without bytes can be cut
+// anywhere.
 func TestProgram_Split(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, job.Stage{Name: "clean", Pool: "c"}, job.Stage{Name: "score", Pool: "s", BatchItems: 30})

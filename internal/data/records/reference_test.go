@@ -110,7 +110,8 @@ func referenceValues(data string, s wire.Shape) (items []Item, end int, err erro
 	}
 }
 
-// referenceValue returns the size of the value that data begins with, with the white space behind it if it is an element of an array.
+// referenceValue returns the size of the value that data begins with, with the white space behind it if it is an
+// element of an array.
 func referenceValue(data string, array bool) int {
 	if !array && !strings.ContainsRune("[{\"", rune(data[0])) {
 		if n := strings.IndexAny(data[1:], " \t\r\n,{[\""); n >= 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parcelOf writes a part: each item is its result, "" if it is dropped, "!" if it has failed. Results come in pieces of random sizes, and
-// notes before the results that they lie among.
+// parcelOf writes a part: each item is its result, "" if it is dropped, "!" if it has failed. Results come in pieces of
+// random sizes, and notes before the results that they lie among.
 func parcelOf(t *testing.T, dir store.Dir, seed uint64, items []string) wire.Batch {
 	t.Helper()
 	random := jobtest.Seeded(t, seed)
@@ -100,7 +100,8 @@ func readAll(t *testing.T, s *Source, items, bytes int) (all []string, err error
 
 func noOrigin() (Origin, error) { return nil, errors.New("not needed") }
 
-// What a stage writes is what the next one reads, from any item on, whatever has been dropped or has failed, and wherever.
+// What a stage writes is what the next one reads, from any item on, whatever has been dropped or has failed, and
+// wherever.
 func TestSource_ReadsWhatPartHasWritten(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)

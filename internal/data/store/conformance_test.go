@@ -481,7 +481,8 @@ func testSweepMany(t *testing.T, dir store.Dir) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// testUnchanged: what another process has written or removed meanwhile is not replaced. A local Dir has its lock for that.
+// testUnchanged: what another process has written or removed meanwhile is not replaced. A local Dir has its lock for
+// that.
 func testUnchanged(t *testing.T, dir store.Dir) {
 	has, err := store.Conditional(t.Context(), dir, "a/key")
 	require.NoError(t, err)

@@ -188,8 +188,8 @@ func TestS3_StalledReadEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A body that hangs is noticed although another one moves, from the same host: each has a connection of its own, also where the service
-// speaks HTTP/2. It changes the environment: it cannot run beside other tests.
+// A body that hangs is noticed although another one moves, from the same host: each has a connection of its own, also
+// where the service speaks HTTP/2. It changes the environment: it cannot run beside other tests.
 func TestS3_StalledReadBesideAnother(t *testing.T) {
 	var speaks atomic.Int64
 	moves := make(chan struct{})

@@ -195,7 +195,8 @@ func TestClosedAccess(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestS3WithoutConditions: services that ignore conditions, or refuse them, are written to as before, and say so when asked.
+// TestS3WithoutConditions: services that ignore conditions, or refuse them, are written to as before, and say so when
+// asked.
 func TestS3WithoutConditions(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{

@@ -277,8 +277,8 @@ func (a *Answer) take(o Span, from *Answer) {
 }
 
 // Fill adds the outcomes that items had before any call. The answer has those of others of the items, as far as they
-// have any, and then has those of all up to the first that has none. What is filled in already stays. Results stay where
-// they lie in the buffer, unless others come between them.
+// have any, and then has those of all up to the first that has none. What is filled in already stays. Results stay
+// where they lie in the buffer, unless others come between them.
 func (a *Answer) Fill(items []Item) {
 	filled := Answer{gate: a.gate, outcomes: a.spare[:0]}
 	inPlace := !slices.ContainsFunc(items, func(item Item) bool { return item.Outcome != nil && item.Outcome.Value != nil })

@@ -185,7 +185,8 @@ func TestAnswer_Undo(t *testing.T) {
 	require.Len(t, outcomes(&a), 2)
 }
 
-// 14.1: outcomes are counted as they come, lines of a filter too, those of a call that fails are taken back, and recorded ones stay.
+// 14.1: outcomes are counted as they come, lines of a filter too, those of a call that fails are taken back, and
+// recorded ones stay.
 func TestAnswer_Live(t *testing.T) {
 	t.Parallel()
 	var live Live

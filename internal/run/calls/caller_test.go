@@ -361,7 +361,8 @@ func TestCaller_TooManyAnswersAreNeverExcused(t *testing.T) {
 	requireOutcomes(t, c, 1, map[int64]bool{0: true})
 }
 
-// Items that fail alone are counted, and once hope is lost the batch ends with what has its outcome. One success keeps it.
+// Items that fail alone are counted, and once hope is lost the batch ends with what has its outcome. One success keeps
+// it.
 func TestCaller_Hope(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

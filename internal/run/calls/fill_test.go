@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Outcomes that items have before any call come into the answer in the order of the items, however often it is filled, up to the first
-// item that has none.
+// Outcomes that items have before any call come into the answer in the order of the items, however often it is filled,
+// up to the first item that has none.
 func TestAnswer_Fill(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

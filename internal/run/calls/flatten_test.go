@@ -24,8 +24,8 @@ func randomJSON(pick func(...string) string, depth int) string {
 	return space + pick("1.50", "-0e+1", "true", "null", `"x"`, `",[]{}"`, `"\\"`, `"\\\""`, `"<&>"`, "\"\u2028é\"", `" a  b "`, "[]", "{}", strings.Repeat("[", 80)+strings.Repeat("]", 80)) + space
 }
 
-// B11: whatever outcomes an answer has, and however they have come, each list becomes its elements, compact, in the memory that it had, and a
-// second time changes nothing.
+// B11: whatever outcomes an answer has, and however they have come, each list becomes its elements, compact, in the
+// memory that it had, and a second time changes nothing.
 func TestFlatten_B11_Random(t *testing.T) {
 	t.Parallel()
 	random := jobtest.Seeded(t, 11)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What has begun a session of its own stays when its child ends, by itself or killed; what is in the child's session does not.
+// What has begun a session of its own stays when its child ends, by itself or killed; what is in the child's session
+// does not.
 func TestDaemonStarter(t *testing.T) {
 	t.Parallel()
 	adopting, err := NewStarter(slog.New(slog.DiscardHandler)) // this process adopts daemons, too

@@ -142,7 +142,8 @@ func TestProcess_OthersAreLeftAlone(t *testing.T) {
 	requireGone(t, pids)
 }
 
-// A guard looks for what is left unless this process has no child at all: an adopted one may belong to a child that has ended.
+// A guard looks for what is left unless this process has no child at all: an adopted one may belong to a child that has
+// ended.
 func TestOrphans_Deserted(t *testing.T) { // not parallel: other tests have children
 	children, err := NewStarter(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

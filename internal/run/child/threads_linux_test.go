@@ -46,8 +46,8 @@ func startStranger() {
 	_ = cmd.Wait() // killed
 }
 
-// K12: a process that any thread of a child has started ends with the child, whatever signal ends that: in a session of its own and
-// without an environment it is known only because it was seen below the child before.
+// K12: a process that any thread of a child has started ends with the child, whatever signal ends that: in a session of
+// its own and without an environment it is known only because it was seen below the child before.
 func TestProcess_WhatThreadsHaveStartedEndsToo(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, p *Process, gone <-chan struct{}){

@@ -196,7 +196,8 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// normal distinguishes frames that mean different things: no list is like an empty one, and what is only known of a value is left out.
+// normal distinguishes frames that mean different things: no list is like an empty one, and what is only known of a
+// value is left out.
 func normal(f wire.ResultsFrame) wire.ResultsFrame {
 	if len(f.Results) == 0 {
 		f.Results = nil

@@ -211,8 +211,8 @@ func TestTuner_B9_GrowsOnlyIfInUse(t *testing.T) {
 	require.Greater(t, m.Limit(), limit)
 }
 
-// B9: requests of calls that were in hand at the same time halve the number once, and so do those of calls that begin while
-// these are still in hand.
+// B9: requests of calls that were in hand at the same time halve the number once, and so do those of calls that begin
+// while these are still in hand.
 func TestTuner_B9_HalvesOnceARoundTrip(t *testing.T) {
 	t.Parallel()
 	m := drive(1)
@@ -272,7 +272,8 @@ func TestTuner_B9_Expected(t *testing.T) {
 	require.Equal(t, m.Limit(), m.Expected())
 }
 
-// B9: a handler that fails for every item is no reason to make one call at a time, but more failures than before are no throughput.
+// B9: a handler that fails for every item is no reason to make one call at a time, but more failures than before are no
+// throughput.
 func TestTuner_B9_Failures(t *testing.T) {
 	t.Parallel()
 	m := drive(1)

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-run/stint/internal/base/procs"
 )
 
-// A process that is killed while it starts another one leaves its lock to that one until it has begun to run its program. Whoever comes waits
-// for that, too.
+// A process that is killed while it starts another one leaves its lock to that one until it has begun to run its
+// program. Whoever comes waits for that, too.
 func TestHeldForADeadProcess(t *testing.T) {
 	t.Parallel()
 	table, _, known := strings.Cut(procs.Own(), ":")

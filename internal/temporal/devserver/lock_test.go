@@ -53,7 +53,8 @@ func TestHeldByAnotherProcess(t *testing.T) {
 	require.ErrorContains(t, err, "connect to "+address)
 }
 
-// A process that was killed keeps its lock until it has ended, which takes long where much else runs: whoever comes waits for that.
+// A process that was killed keeps its lock until it has ended, which takes long where much else runs: whoever comes
+// waits for that.
 func TestHeldByADyingProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), lockFile)

@@ -21,7 +21,8 @@ func TestR15_NoLoopback(t *testing.T) {
 	require.ErrorContains(t, err, "ip link set lo up")
 }
 
-// A machine that is so busy that a connection to itself takes seconds has a loopback interface: it gets more time than that, and no wrong advice.
+// A machine that is so busy that a connection to itself takes seconds has a loopback interface: it gets more time than
+// that, and no wrong advice.
 func TestReach_BusyMachine(t *testing.T) {
 	t.Parallel()
 	err := checkReach(func(network, _ string, limit time.Duration) (net.Conn, error) {

@@ -146,8 +146,9 @@ func workerPID(name string) int {
 const queryTries = 3
 
 // Query asks a workflow, and sets what into points to to the answer. If the workflow has just left the cache of its
-// worker, as one that ends does, the worker reads its whole history. If that has grown since the question was asked, the
-// replay fails, although nothing is wrong (Go SDK 1.50, with TMPRL1100 in the message): the question is asked again then.
+// worker, as one that ends does, the worker reads its whole history. If that has grown since the question was asked,
+// the replay fails, although nothing is wrong (Go SDK 1.50, with TMPRL1100 in the message): the question is asked again
+// then.
 func Query(ctx context.Context, c client.Client, workflowID, runID, query string, into any, args ...any) error {
 	for try := 1; ; try++ {
 		value, err := c.QueryWorkflow(ctx, workflowID, runID, query, args...)

@@ -18,7 +18,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// stopsAt is a client of a server where a workflow's stop is recorded at a time. An answer takes a while, and is as old.
+// stopsAt is a client of a server where a workflow's stop is recorded at a time. An answer takes a while, and is as
+// old.
 type stopsAt struct {
 	client.Client
 	at    time.Time
@@ -48,8 +49,8 @@ func finderOf(c *stopsAt) *StopFinder {
 	return &StopFinder{Client: c, Converter: converter.GetDefaultDataConverter()}
 }
 
-// A stop reaches all executions of a leg at once: a worker with a thousand slots asks once. The end of the one that asks keeps none
-// of the others from the answer.
+// A stop reaches all executions of a leg at once: a worker with a thousand slots asks once. The end of the one that
+// asks keeps none of the others from the answer.
 func TestStopFinder_IsAskedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

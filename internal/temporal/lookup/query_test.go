@@ -37,7 +37,8 @@ func hopping(ctx workflow.Context) error {
 	}
 }
 
-// slow lets the next n queries that a worker is to answer from its cache wait for a word, and counts those that it cannot answer.
+// slow lets the next n queries that a worker is to answer from its cache wait for a word, and counts those that it
+// cannot answer.
 type slow struct {
 	n, failed atomic.Int32
 	begun     chan chan struct{}

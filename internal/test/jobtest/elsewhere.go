@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Elsewhere makes a directory on another file system than the test's own one, to which files cannot be moved from there.
+// Elsewhere makes a directory on another file system than the test's own one, to which files cannot be moved from
+// there.
 func Elsewhere(t *testing.T) string {
 	t.Helper()
 	own := filepath.Join(t.TempDir(), "file")

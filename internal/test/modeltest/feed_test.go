@@ -146,7 +146,8 @@ func (f *feedSimulation) accept(r wire.ProcessResult) {
 	f.pending.Entries = append(f.pending.Entries, wire.FeedEntry{Entry: r.Entry, Inline: r.Inline})
 }
 
-// processStages takes a batch through the steps of a pipeline. What is between two of them if the feed is stopped begins again.
+// processStages takes a batch through the steps of a pipeline. What is between two of them if the feed is stopped
+// begins again.
 func (f *feedSimulation) processStages(b wire.Batch) error {
 	f.staged.items = func(b wire.Batch) (items wire.Items) {
 		for i := range b.Count {
@@ -334,7 +335,8 @@ func simulateFeed(c *choices) (log []string, err error) {
 	return newFeed(c, job.Spec{Pool: "pool", Format: "text", BatchItems: 3}).schedule()
 }
 
-// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (50 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedStages runs 2,000 schedules of feeds with random pipelines (50 with -short), the same ones each time:
+// see [TestModel].
 func TestModel_FeedStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.2, 2_000, 50, 4, func(c *choices) (log []string, err error) {

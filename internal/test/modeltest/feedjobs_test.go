@@ -15,7 +15,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// feedJob is one schedule of a feed with its legs: clients put items, take results, reset sessions, and close it in the end.
+// feedJob is one schedule of a feed with its legs: clients put items, take results, reset sessions, and close it in the
+// end.
 type feedJob struct {
 	*jobSimulation
 	items   []fedItem // that the feed has accepted, by their ordinals
@@ -31,7 +32,8 @@ type fedItem struct {
 	told    string // what the client was told of it: ok, failed or discarded; empty: nothing
 }
 
-// TestModel_FeedJobs runs 700 schedules of feeds with their legs (15 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobs runs 700 schedules of feeds with their legs (15 with -short), the same ones each time: see
+// [TestModel].
 func TestModel_FeedJobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.07, 700, 15, 7, func(c *choices) (log []string, err error) {
@@ -42,7 +44,8 @@ func TestModel_FeedJobs(t *testing.T) {
 	})
 }
 
-// TestModel_FeedJobStages runs 300 schedules of feeds with random pipelines (10 with -short), the same ones each time: see [TestModel].
+// TestModel_FeedJobStages runs 300 schedules of feeds with random pipelines (10 with -short), the same ones each time:
+// see [TestModel].
 func TestModel_FeedJobStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.03, 300, 10, 8, func(c *choices) (log []string, err error) {
@@ -90,7 +93,8 @@ func (f *feedJob) schedule() (log []string, err error) {
 	return nil, nil
 }
 
-// clients are those of one run: two that put items and take results, and one that closes the feed once all have been put.
+// clients are those of one run: two that put items and take results, and one that closes the feed once all have been
+// put.
 func (f *feedJob) clients(ctx workflow.Context, v *server) {
 	for i := range 2 {
 		name := fmt.Sprintf("client-%s-%d", v.ref.Run, i)
@@ -296,7 +300,8 @@ func (f *feedJob) verify() error {
 	return nil
 }
 
-// outcome is what an item must come to, unless it is discarded: a line of the output, none if it is dropped, or a failure.
+// outcome is what an item must come to, unless it is discarded: a line of the output, none if it is dropped, or a
+// failure.
 func (f *feedJob) outcome(i int) (value string, failed bool) {
 	item := f.items[i]
 	if f.staged == nil {

@@ -19,8 +19,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// jobSimulation is one schedule of the workflows themselves: a job and its legs, over continue-as-new, hand-overs, stops, terminations,
-// resumes and redrives.
+// jobSimulation is one schedule of the workflows themselves: a job and its legs, over continue-as-new, hand-overs,
+// stops, terminations, resumes and redrives.
 type jobSimulation struct {
 	*simulation
 	in      wire.StartInput
@@ -28,13 +28,15 @@ type jobSimulation struct {
 	clients func(ctx workflow.Context, v *server) // of a feed; nil: there are none
 }
 
-// TestModel_Jobs runs 8,000 schedules of jobs with their legs (50 with -short), the same ones each time: see [TestModel].
+// TestModel_Jobs runs 8,000 schedules of jobs with their legs (50 with -short), the same ones each time: see
+// [TestModel].
 func TestModel_Jobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.8, 8_000, 50, 5, simulateJob)
 }
 
-// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (15 with -short), the same ones each time: see [TestModel].
+// TestModel_JobStages runs 1,000 schedules of jobs with random pipelines (15 with -short), the same ones each time: see
+// [TestModel].
 func TestModel_JobStages(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.1, 1_000, 15, 6, simulateJobStages)
@@ -148,7 +150,8 @@ func (j *jobSimulation) complete() error {
 	}
 }
 
-// interrupt stops or terminates a run at any time, or leaves it alone. It returns how a run is resumed that was terminated.
+// interrupt stops or terminates a run at any time, or leaves it alone. It returns how a run is resumed that was
+// terminated.
 func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*wire.StartInput, error) {
 	what := v.pick(3, 50)
 	if what == 0 {

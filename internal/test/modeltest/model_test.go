@@ -31,7 +31,8 @@ func TestModel(t *testing.T) {
 	runAll(t, 1, 2_500, 75, 1, simulate)
 }
 
-// runAll runs so many schedules, or fewer with -short: see [TestModel]. The shares of those that run the workflows add up to one.
+// runAll runs so many schedules, or fewer with -short: see [TestModel]. The shares of those that run the workflows add
+// up to one.
 func runAll(t *testing.T, share float64, schedules, short int, seed uint64, simulate func(*choices) (log []string, err error)) {
 	if n, err := strconv.Atoi(os.Getenv("STINT_MODEL")); err == nil {
 		schedules, seed = max(1, int(float64(n)*share)), uint64(time.Now().UnixNano())

@@ -29,10 +29,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// server is a simulated Temporal server during one run of a job: it has the job's own workflow, with its legs, executed in simulated
-// time, and its activities by the simulation's processes. All workflows share one environment of the SDK, so that one of them moves at a time,
-// in an order that the schedule alone decides: an interceptor gives each its own signals, queries and length of history, and takes
-// activities and children out of the environment's hands.
+// server is a simulated Temporal server during one run of a job: it has the job's own workflow, with its legs, executed
+// in simulated time, and its activities by the simulation's processes. All workflows share one environment of the SDK,
+// so that one of them moves at a time, in an order that the schedule alone decides: an interceptor gives each its own
+// signals, queries and length of history, and takes activities and children out of the environment's hands.
 type server struct {
 	*simulation
 	env     *testsuite.TestWorkflowEnvironment
@@ -104,8 +104,8 @@ func newServer(s *simulation) *server {
 	return v
 }
 
-// stopRealTime stops the environment's clock of real time. While a child is about to start, the environment has its next timer wait in real
-// time, and never ends that: with all it belongs to, it stays in memory for as long.
+// stopRealTime stops the environment's clock of real time. While a child is about to start, the environment has its
+// next timer wait in real time, and never ends that: with all it belongs to, it stays in memory for as long.
 func stopRealTime(env *testsuite.TestWorkflowEnvironment) {
 	clockOf := reflect.ValueOf(env).Elem().FieldByName("impl").Elem().FieldByName("wallClock")
 	reflect.NewAt(clockOf.Type(), clockOf.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(clock.NewMock()))
@@ -285,8 +285,8 @@ var (
 	errNotBegun = errors.New("the workflow has not begun")
 )
 
-// signal delivers a signal, after a while. As the real server does, it forgets those of a run that has ended meanwhile: none may be lost that
-// somebody is there for.
+// signal delivers a signal, after a while. As the real server does, it forgets those of a run that has ended meanwhile:
+// none may be lost that somebody is there for.
 func (v *server) signal(ctx workflow.Context, id, name string, arg any) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	data := payload(arg)
@@ -538,8 +538,8 @@ func (v *server) attempt(s *side, name string, arg *common.Payloads, batch bool)
 	return result, err
 }
 
-// follow moves an attempt on process i, and those that were given up beside it, to its end, or until it is lost. It returns the error that the
-// workflow gets.
+// follow moves an attempt on process i, and those that were given up beside it, to its end, or until it is lost. It
+// returns the error that the workflow gets.
 func (v *server) follow(s *side, e *execution, i int, work *work, batch bool) error {
 	told := false
 	for !e.ended {
@@ -586,7 +586,8 @@ func (v *server) follow(s *side, e *execution, i int, work *work, batch bool) er
 	return v.raised(e.err)
 }
 
-// whoMoves is the execution that moves next: as a rule the given one, or one that was given up. Nil: it waits for a lock of one that runs.
+// whoMoves is the execution that moves next: as a rule the given one, or one that was given up. Nil: it waits for a
+// lock of one that runs.
 func (v *server) whoMoves(e *execution) *execution {
 	if n := len(v.gone); n > 0 {
 		if k := v.pick(n+1, 20); k > 0 && v.free(v.gone[k-1]) {
@@ -620,7 +621,8 @@ func (v *server) lost(batch bool) error {
 	return temporal.NewHeartbeatTimeoutError(beaten...)
 }
 
-// beaten is what the last heartbeat said that has reached the server: often nothing, and sometimes what was so long before.
+// beaten is what the last heartbeat said that has reached the server: often nothing, and sometimes what was so long
+// before.
 func (v *server) beaten(batch bool) []any {
 	if batch && v.pick(2, 20) == 1 {
 		v.note("while it waits for a place, as far as the server knows")

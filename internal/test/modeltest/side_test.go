@@ -9,9 +9,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// side is what goes on beside the workflows: an activity, or a signal on its way. It is a goroutine that moves while nothing else does, and no
-// coroutine of the environment: whatever happens, that has all its coroutines look whether it concerns them, and there are many more
-// activities than workflows.
+// side is what goes on beside the workflows: an activity, or a signal on its way. It is a goroutine that moves while
+// nothing else does, and no coroutine of the environment: whatever happens, that has all its coroutines look whether it
+// concerns them, and there are many more activities than workflows.
 type side struct {
 	v      *server
 	ctx    workflow.Context // of the workflow that has asked for it

@@ -136,8 +136,8 @@ func (s *simulation) relisted() {
 
 var errStopped = fmt.Errorf("the job was stopped: %w", errTerminated)
 
-// flow takes batches through the steps of the pipeline, in any order, and commits what has come through the last one. A stop, and
-// the end of the workflow, may come anywhere.
+// flow takes batches through the steps of the pipeline, in any order, and commits what has come through the last one. A
+// stop, and the end of the workflow, may come anywhere.
 func (s *simulation) flow(waiting []wire.Batch, heads []string) ([]string, error) {
 	var entries []wire.Entry
 	for len(waiting) > 0 {
@@ -315,7 +315,8 @@ func (s *simulation) item(m *stagestest.Model, ordinal int64, item string) (e st
 	return e
 }
 
-// wantStaged is the model: what must have become of what the accepted source table holds, and which items each stage must have seen.
+// wantStaged is the model: what must have become of what the accepted source table holds, and which items each stage
+// must have seen.
 func (s *simulation) wantStaged(accepted *inputs.Table) (want published, seen map[string]map[string]int) {
 	seen = map[string]map[string]int{}
 	m := &stagestest.Model{Handler: s.staged.Handler, Stages: s.spec.Stages, See: func(stage, item string) {
@@ -413,7 +414,8 @@ func (s *simulation) checkErrors(want []job.Failure, result wire.FinishResult) e
 	return nil
 }
 
-// checkTotals compares the counts that the report of the last run adds up to; with dropped < 0 not that of dropped items.
+// checkTotals compares the counts that the report of the last run adds up to; with dropped < 0 not that of dropped
+// items.
 func (s *simulation) checkTotals(items, failed, dropped int64) error {
 	t := s.staged.totals
 	if t.OK+t.Failed != items || t.Failed != failed || dropped >= 0 && t.Dropped != dropped || t.Between != 0 {

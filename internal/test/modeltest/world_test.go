@@ -57,14 +57,15 @@ type execution struct {
 	cancel  func()
 }
 
-// breakage is which objects an execution cannot read: 0 none, otherwise those of a kind, at all or beyond their middle. It does not depend
-// on the order in which they are opened, because some are opened beside each other.
+// breakage is which objects an execution cannot read: 0 none, otherwise those of a kind, at all or beyond their middle.
+// It does not depend on the order in which they are opened, because some are opened beside each other.
 type breakage int
 
 // breakages is how many there are.
 const breakages = breakage(1 + 2*len(kinds))
 
-// kinds are what the keys of objects have in them that are read in pieces. The output comes last, because the store lies below its name.
+// kinds are what the keys of objects have in them that are read in pieces. The output comes last, because the store
+// lies below its name.
 var kinds = [...]string{"/in/", ".out", ".err", "/manifests/", "/spool-", "/stdin-", "/spill-", "/out.txt"}
 
 func (b breakage) String() string {

@@ -1,6 +1,6 @@
-// Package testserver starts Temporal servers for tests. A server is a process of its own: programs of tests that do not link it are built in
-// a third of the time and start in a third of the time, which those do that serve as children of a worker; and the race detector, under
-// which a server takes ten times as long, sees the same of stint's own code.
+// Package testserver starts Temporal servers for tests. A server is a process of its own: programs of tests that do not
+// link it are built in a third of the time and start in a third of the time, which those do that serve as children of a
+// worker; and the race detector, under which a server takes ten times as long, sees the same of stint's own code.
 package testserver
 
 import (
@@ -25,8 +25,9 @@ type Server struct {
 	alive   io.Closer // the server ends when this is closed
 }
 
-// program is the server's program, which lies in the cache of builds: "go run" links it once for all tests, and again after a change. The
-// run that links it prints a path that is gone when the run ends: the next one prints that in the cache.
+// program is the server's program, which lies in the cache of builds: "go run" links it once for all tests, and again
+// after a change. The run that links it prints a path that is gone when the run ends: the next one prints that in the
+// cache.
 var program = sync.OnceValues(func() (path string, err error) {
 	for range 2 {
 		cmd := exec.Command("go", "run", "-exec", "echo", "github.com/stint-run/stint/internal/test/testserver/serve")

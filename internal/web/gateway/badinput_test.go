@@ -51,8 +51,8 @@ var paths = []struct{ path, media string }{
 	{"/v1/feeds/f/put", jsonType}, {"/v1/feeds/f/put", lineType}, {"/v1/feeds/f/call", jsonType}, {"/v1/feeds/f/call", lineType},
 }
 
-// A connection that its client half closes in the middle of a body ends at once: what has not come will not. It looks as if the client had
-// left, or shows in the body, whichever is noticed first.
+// A connection that its client half closes in the middle of a body ends at once: what has not come will not. It looks
+// as if the client had left, or shows in the body, whichever is noticed first.
 func TestBadInput_HalfClosed(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

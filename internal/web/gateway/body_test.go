@@ -106,8 +106,8 @@ func TestHugeRequests(t *testing.T) {
 	require.Less(t, int64(most)-int64(before.HeapAlloc), int64(24<<20))
 }
 
-// refusal is the status of a request whose body the server may not want to read; 0: the connection was closed instead, which
-// the client noticed first.
+// refusal is the status of a request whose body the server may not want to read; 0: the connection was closed instead,
+// which the client noticed first.
 func (s *served) refusal(path, media string, body io.Reader) int {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, body)

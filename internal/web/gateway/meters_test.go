@@ -42,7 +42,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// counts waits until the metrics have a line: a request is counted when it has been answered, which its client may know sooner.
+// counts waits until the metrics have a line: a request is counted when it has been answered, which its client may know
+// sooner.
 func (s *served) counts(line string) {
 	s.t.Helper()
 	counted := func() bool { return strings.Contains(s.send(http.MethodGet, "/metrics", "", nil).body, line+"\n") }

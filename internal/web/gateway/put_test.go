@@ -44,7 +44,8 @@ func TestPut(t *testing.T) {
 	require.Equal(t, 5*time.Second, f.waits[0])
 }
 
-// A list of known length is refused as a whole; what flows is cut to what the feed takes, and a refusal says how far it came.
+// A list of known length is refused as a whole; what flows is cut to what the feed takes, and a refusal says how far it
+// came.
 func TestPut_WholeOrFlowing(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -55,8 +55,8 @@ func requireClosed(t *testing.T, c net.Conn) {
 	require.NoError(t, err)
 }
 
-// requireClosedUnread is requireClosed for a connection of which the gateway may not have read everything: half a second after its end
-// comes a reset, which a slow machine sees first.
+// requireClosedUnread is requireClosed for a connection of which the gateway may not have read everything: half a
+// second after its end comes a reset, which a slow machine sees first.
 func requireClosedUnread(t *testing.T, c net.Conn) {
 	t.Helper()
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, syscall.ECONNRESET) {
@@ -166,8 +166,8 @@ func TestUnwanted_TakesNoPlace(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.post("/v1/feeds/f/reset", "", strings.Repeat("x", maxUnwanted)).status)
 }
 
-// The limit of a body ends with it: neither a long answer nor a later request on the connection ends with the limit, and a client
-// that leaves is noticed.
+// The limit of a body ends with it: neither a long answer nor a later request on the connection ends with the limit,
+// and a client that leaves is noticed.
 func TestUnwanted_LongAnswers(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -52,8 +52,8 @@ func (l *slowLeg) takeBack(c *Coordinator) {
 }
 
 // Whatever grants and places that come back are under way while the window changes and legs end, also if these keep
-// results for a while, or others go on with what they have left: no place is lost, none is there twice, and once all has
-// arrived, no leg owes any.
+// results for a while, or others go on with what they have left: no place is lost, none is there twice, and once all
+// has arrived, no leg owes any.
 func TestShare_LosesNoPlace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

@@ -98,7 +98,8 @@ func (d *Dispatcher) ended() bool {
 // the leg's next run (see Handover).
 func (d *Dispatcher) Full() bool { return d.full }
 
-// Retired reports that the job has the leg end, as if the history were long enough: Run returns once what is in flight has ended.
+// Retired reports that the job has the leg end, as if the history were long enough: Run returns once what is in flight
+// has ended.
 func (d *Dispatcher) Retired() bool { return d.retired }
 
 // Halted reports that nothing new is dispatched any more because of a stop or an error.

@@ -102,8 +102,8 @@ func putLeg(ctx workflow.Context, spec job.Spec) (wire.LegOutcomes, error) {
 	return d.Sofar(), err
 }
 
-// A leg of another kind needs nothing but what this package exports: batches come at any time, and while others run; the
-// recorder gets whole results, of rests, too; the input and the options of an execution are the leg's.
+// A leg of another kind needs nothing but what this package exports: batches come at any time, and while others run;
+// the recorder gets whole results, of rests, too; the input and the options of an execution are the leg's.
 func TestDispatcher_OfAnotherKindOfLeg(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite

@@ -48,7 +48,8 @@ func (d *Dispatcher) receiveGrants() { ReceiveEach(d.ctx, wire.SignalGrant, d.wi
 // receiveLimits takes what has arrived: the last signal counts.
 func (d *Dispatcher) receiveLimits() { ReceiveEach(d.ctx, wire.SignalLimits, d.SetLimits) }
 
-// receiveRetirement comes before the ends of batches that have arrived with it: what is left of one is not dispatched any more.
+// receiveRetirement comes before the ends of batches that have arrived with it: what is left of one is not dispatched
+// any more.
 func (d *Dispatcher) receiveRetirement() {
 	for workflow.GetSignalChannel(d.ctx, wire.SignalRetire).ReceiveAsync(nil) {
 		d.retired, d.full = true, true
@@ -70,10 +71,10 @@ func (d *Dispatcher) DrainSignals() {
 
 var errNoJob = errors.New("the leg belongs to no job")
 
-// Outbox sends signals of one run of a workflow to other workflows. The server delivers each by itself after the workflow
-// task, in any order, and forgets those that are still on their way when the run that has sent them ends
-// (processSignalExecution in its service/history). So a run waits for [Outbox.Flush] before it ends or continues as new.
-// A job signals the children that it waits for without an outbox.
+// Outbox sends signals of one run of a workflow to other workflows. The server delivers each by itself after the
+// workflow task, in any order, and forgets those that are still on their way when the run that has sent them ends
+// (processSignalExecution in its service/history). So a run waits for [Outbox.Flush] before it ends or continues as
+// new. A job signals the children that it waits for without an outbox.
 type Outbox struct {
 	ctx  workflow.Context
 	sent []workflow.Future // that may not be delivered yet
@@ -100,8 +101,8 @@ func (o *Outbox) Empty() bool {
 // Flush waits until every signal is delivered, or cannot be.
 func (o *Outbox) Flush() { _ = workflow.Await(o.ctx, o.Empty) }
 
-// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn from the
-// outbox that they have no job any more.
+// ReceiveFromLegs calls fn for each signal of the name that a leg of the run has sent. Legs of other runs learn from
+// the outbox that they have no job any more.
 func ReceiveFromLegs[T any](o *Outbox, run, name string, fn func(T)) {
 	ReceiveEach(o.ctx, name, func(s wire.FromLeg[T]) {
 		if s.Run == "" || s.Run == run {

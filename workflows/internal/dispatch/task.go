@@ -296,8 +296,8 @@ func (d *Dispatcher) nextReturned() (t task, ok, blocked bool) {
 }
 
 // maxReturns is how many executions of a task may expire in a row, without an item that is done, although their workers
-// come back, or while they wait for a place: an item may freeze its worker each time, or end it before that is heard of.
-// Each further one is a death.
+// come back, or while they wait for a place: an item may freeze its worker each time, or end it before that is heard
+// of. Each further one is a death.
 const maxReturns = 10
 
 // expired is the latest execution of a task that has expired, and what was suspected before. If its worker comes back

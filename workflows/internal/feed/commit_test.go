@@ -13,7 +13,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// What a stopped feed spills, and what it commits, is in commits that fit: also if every second of very many small items is unfinished.
+// What a stopped feed spills, and what it commits, is in commits that fit: also if every second of very many small
+// items is unfinished.
 func TestD3_LargestCommits(t *testing.T) {
 	t.Parallel()
 	in := intake.New(intake.Limits{Capacity: limits.MaxCapacity, Bytes: limits.MaxCapacityBytes, Keep: time.Hour})

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever comes while eight wait, all of them for less than a second, does not wait; when the first has had its second, it makes room.
+// Whoever comes while eight wait, all of them for less than a second, does not wait; when the first has had its second,
+// it makes room.
 func TestWaiters_Room(t *testing.T) {
 	t.Parallel()
 	var w waiters

@@ -110,8 +110,8 @@ func (w *feedWork) eachLeg(fn func(*feedHandle)) {
 	}
 }
 
-// sealed notes that the next leg takes items, and has another one stand by. The notices come in order: without the one that is
-// started now, the next leg is not sealed.
+// sealed notes that the next leg takes items, and has another one stand by. The notices come in order: without the one
+// that is started now, the next leg is not sealed.
 func (w *feedWork) sealed(n wire.SealedNotice) {
 	w.feed.Accepted = max(w.feed.Accepted, n.Next)
 	w.C.State.Report.Planned = max(w.C.State.Report.Planned, n.Next)

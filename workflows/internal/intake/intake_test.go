@@ -147,8 +147,8 @@ func TestIntake_B3_Batches(t *testing.T) {
 	require.Equal(t, items(0, 1), in.Data(b))
 }
 
-// F2: the state says how many results nobody has taken, whether they are kept or not, and how many items resets have removed. The feed is
-// idle meanwhile.
+// F2: the state says how many results nobody has taken, whether they are kept or not, and how many items resets have
+// removed. The feed is idle meanwhile.
 func TestIntake_F2_IdleAndUnclaimed(t *testing.T) {
 	t.Parallel()
 	in := opened(100)
@@ -403,8 +403,8 @@ func TestIntake_FreedBeforeItIsOpen(t *testing.T) {
 	require.Zero(t, next.Freed())
 }
 
-// F11: whatever messages between legs and their job are late, repeated or in another order, a leg never takes more than the capacity
-// that is left, and knows in the end that all is done.
+// F11: whatever messages between legs and their job are late, repeated or in another order, a leg never takes more than
+// the capacity that is left, and knows in the end that all is done.
 func TestIntake_FreedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

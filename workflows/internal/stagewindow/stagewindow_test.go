@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// simulated is a leg of a pipeline, as the dispatcher and the flow of a leg have it: returned batches first, then those of later
-// steps, then new ones.
+// simulated is a leg of a pipeline, as the dispatcher and the flow of a leg have it: returned batches first, then those
+// of later steps, then new ones.
 type simulated struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -136,8 +136,8 @@ func (s *simulated) happen() {
 	}
 }
 
-// P3: whatever the windows, and whatever fails or returns rests, everything is done, no stage has more in flight than its window, and
-// no more than two windows of parts wait between two steps.
+// P3: whatever the windows, and whatever fails or returns rests, everything is done, no stage has more in flight than
+// its window, and no more than two windows of parts wait between two steps.
 func TestGate_P3_AnyWindows(t *testing.T) {
 	t.Parallel()
 	random := jobtest.Seeded(t, 90)
@@ -168,7 +168,8 @@ func TestGate_P3_AnyWindows(t *testing.T) {
 	}
 }
 
-// P3: the legs of a job have their shares of a stage's window from what older ones cannot use, and never more than the window together.
+// P3: the legs of a job have their shares of a stage's window from what older ones cannot use, and never more than the
+// window together.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	windows := []wire.StageBound{{Stage: "a", Window: 8}, {Stage: "b", Window: 2}}

@@ -9,7 +9,8 @@ import (
 	"github.com/stint-run/stint/internal/data/store/object"
 )
 
-// An object gets longer in place; what a failed attempt has left behind its end is replaced, and one that is not as it was is written as a whole.
+// An object gets longer in place; what a failed attempt has left behind its end is replaced, and one that is not as it
+// was is written as a whole.
 func TestD47_AppendToAnObject(t *testing.T) {
 	t.Parallel()
 	dir, _ := setupLocal(t)

@@ -142,7 +142,8 @@ func TestD20_ALinkToADeviceOrPipe(t *testing.T) {
 	requireIs(t, filepath.Join(root, "stdout"), fs.ModeSymlink)
 }
 
-// What is neither a file nor a sink is refused, and stays; so does what has come into the place while the object was written.
+// What is neither a file nor a sink is refused, and stays; so does what has come into the place while the object was
+// written.
 func TestD20_NothingButAFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir, root := setupLocal(t)

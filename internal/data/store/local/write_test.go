@@ -31,7 +31,8 @@ func TestSweptWhileWriting(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(root, "run"))
 }
 
-// TestSettle: a settled object is on the disk, under its temporary name, with no file open; Commit renames it, Abort removes it.
+// TestSettle: a settled object is on the disk, under its temporary name, with no file open; Commit renames it, Abort
+// removes it.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	dir, root := setupLocal(t)
