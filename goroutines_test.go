@@ -59,7 +59,7 @@ func TestGoroutines_AreTrapped(t *testing.T) {
 }
 
 // startedBy returns the function that a go statement, a method Go of a group, or AfterFunc of time and context runs;
-// nil: the node is none of them.
+// nil if the node is none of them.
 func startedBy(node ast.Node) ast.Expr {
 	switch node := node.(type) {
 	case *ast.GoStmt:

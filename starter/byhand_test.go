@@ -14,7 +14,7 @@ import (
 
 // byHand runs the programs of a pipeline one after the other, as a person would without stint. It follows what the
 // documentation says of stages: an item that a program cannot bear has failed, and skips the others; a blank line
-// between two stages is no item.
+// between two stages does not count as an item.
 type byHand struct {
 	*box
 	pools map[string]string // their programs

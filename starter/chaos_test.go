@@ -330,12 +330,26 @@ func (c *chaos) rage(faults []fault) {
 // happens makes a fault happen at so many executions.
 func (c *chaos) happens(moment int, f fault) {
 	c.t.Helper()
+	defer c.tellIfStuck()
 	eventually(c.t, "the moment of a fault", func() bool { return c.executions() >= moment })
 	began := time.Now()
 	c.t.Logf("at %d executions: %s", c.executions(), f.name)
 	f.happens(c)
 	c.t.Logf("%v later, at %d executions: it is over", time.Since(began).Round(time.Millisecond), c.executions())
 	c.repeats += f.repeats
+}
+
+// tellIfStuck logs what is known of the job and its workers if the test has failed: nothing of it is left then.
+func (c *chaos) tellIfStuck() {
+	c.t.Helper()
+	if !c.t.Failed() {
+		return
+	}
+	for _, words := range [][]string{{"status", "nightly"}, {"status", "nightly", "--json"}, {"workers"}} {
+		told := c.spawn(words...)
+		told.await()
+		c.t.Logf("stint %s\n%s%s", strings.Join(words, " "), told.stdout.String(), told.stderr.String())
+	}
 }
 
 // requireUnharmed requires that the faults do not show in the job's report and work.

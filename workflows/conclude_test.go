@@ -109,7 +109,7 @@ func TestStop_ErrorAfterTheOutcome(t *testing.T) {
 	require.Equal(t, []job.Error{{Type: "Broken", Message: "too late"}}, report.LaterErrors)
 }
 
-// If a leg of an earlier run reports at the very end, the job tells that leg to end, and waits until the signal is
+// If a leg of an earlier run reports at the very end, the job ends that leg, and waits until the signal is
 // delivered.
 func TestConclude_DisownsALegOfAnotherRun(t *testing.T) {
 	t.Parallel()
