@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
+	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -118,4 +121,55 @@ func TestFeed_LegOfNobodyIsDisowned(t *testing.T) {
 	require.ErrorAs(t, left.Get(t.Context(), nil), &canceled)
 	require.NoError(t, feed.Close(t.Context()))
 	require.EqualValues(t, 1, j.completes().OK)
+}
+
+// Items that a feed has left are in legs with the IDs that legs of the earlier run had, and may still have when the feed
+// is resumed: these end a moment after their job, or later if nobody coordinates.
+func TestFeed_ItemsLeftWaitForALegOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, feed := s.newFeed(t, "feed-left")
+	j.spec.BatchItems = 1
+	j.on(func(ctx context.Context, text string) (string, error) {
+		<-worker.Stopping(ctx)
+		return text, nil
+	})
+	j.start(jobs.StartOptions{})
+	items := make([]string, 2*wire.FirstPage) // one page is the job's own, the other one a leg's
+	require.NoError(t, feed.PutWait(t.Context(), time.Minute, items...))
+	require.NoError(t, j.run.Stop(t.Context(), job.Stop{}))
+	stopped, err := j.wait()
+	require.NoError(t, err)
+	require.Less(t, stopped.Done(), int64(wire.FirstPage))
+	j.on(nil)
+	require.Eventually(t, func() bool { // the leg of the earlier run is still there
+		_, err = s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			ID: wire.LegID(j.spec.Name, 1), TaskQueue: wire.PoolQueue(j.spec.Pool),
+		}, wire.WorkflowFeedLeg, map[string]any{"spec": j.spec.WithDefaults(), "number": 1})
+		return err == nil
+	}, 10*time.Minute, time.Millisecond)
+	run, err := s.client.Resume(t.Context(), j.spec.Name, jobs.ResumeOptions{})
+	require.NoError(t, err)
+	j.run, j.ids = run, append(j.ids, run.ID())
+	again := jobs.NewFeed[string, string](s.client, j.spec.Name, jobs.FeedOptions{})
+	t.Cleanup(again.Release)
+	require.NoError(t, again.Close(t.Context()))
+	require.EqualValues(t, len(items), j.completes().OK)
+}
+
+// So do the legs of any other job, whose earlier run the server may not have ended altogether.
+func TestJob_LegWaitsForOneOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j := s.newJob(t, "leg-left", 10*wire.FirstPage+1, "")
+	left, err := s.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: wire.LegID(j.spec.Name, 1), TaskQueue: "nobody's"}, wire.WorkflowLeg)
+	require.NoError(t, err)
+	j.start(jobs.StartOptions{})
+	require.Eventually(t, func() bool {
+		return j.count(j.spec.Name, func(h *history.HistoryEvent) bool {
+			return h.GetStartChildWorkflowExecutionFailedEventAttributes() != nil
+		}) > 0
+	}, 10*time.Minute, time.Millisecond)
+	require.NoError(t, s.temporal.TerminateWorkflow(t.Context(), left.GetID(), left.GetRunID(), ""))
+	require.EqualValues(t, 10*wire.FirstPage+1, j.completes().OK)
 }

@@ -1,9 +1,11 @@
 package coordinate
 
 import (
+	"errors"
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/wire"
@@ -122,6 +124,29 @@ func (c *Coordinator) Opened(in wire.LegInput, p Assignment, handle Handle) *Ope
 	l := &OpenLeg{Number: in.Number, Since: workflow.Now(c.Ctx), Answered: true, Batches: int(p.Batches), Places: in.Window, bounds: in.Limits.Stages, Handle: handle}
 	c.Legs = append(c.Legs, l)
 	return l
+}
+
+const (
+	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: the server
+	// may not have ended all legs of an earlier run yet. Those of feeds notice the end of their job at once, if a worker is
+	// there and they have begun. One whose start the server had not yet reported when its job ended has no workflow task,
+	// and one that only keeps results for clients stays: either is disowned, which gives it a task and ends it.
+	startTries = 60
+	startWait  = time.Second
+)
+
+// StartLeg starts a leg's workflow with the options of ctx, and returns when that is known to run, or not to. It is for a
+// coroutine of its own.
+func (c *Coordinator) StartLeg(ctx workflow.Context, leg Handle, name string, in any) workflow.ChildWorkflowFuture {
+	for try := 1; ; try++ {
+		child := workflow.ExecuteChildWorkflow(ctx, name, in)
+		err := child.GetChildWorkflowExecution().Get(ctx, nil)
+		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || c.Ending() {
+			return child
+		}
+		c.Outbox.Send(leg.ID(), "", wire.SignalDisowned, c.State.Ref.Run)
+		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
+	}
 }
 
 // Replace has start open a leg that goes on with what another one has left, which ends now: with its places of the

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/execute"
 	"github.com/stint-run/stint/workflows/internal/pool"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -58,7 +57,7 @@ func (w *feedWork) startLeg() {
 	started, settable := workflow.NewFuture(c.Ctx)
 	h.started = started
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
-		child := h.start(ctx, in)
+		child := c.StartLeg(execute.FeedLegOptions(ctx, in.Spec, in.Number, fmt.Sprintf("leg %d of a feed", in.Number)), h, wire.WorkflowFeedLeg, in)
 		var execution workflow.Execution
 		err := child.GetChildWorkflowExecution().Get(ctx, &execution)
 		h.run = execution.RunID
@@ -68,29 +67,6 @@ func (w *feedWork) startLeg() {
 		}
 		h.closed(ctx, child)
 	})
-}
-
-const (
-	// startTries and startWait bound how long a leg waits for the end of another one that has its workflow ID: legs
-	// notice the end of their job at once, if a worker is there and they have begun. One whose start the server had not
-	// yet reported when its job ended has no workflow task, and one that only keeps results for clients stays: either is
-	// disowned, which gives it a task and ends it.
-	startTries = 60
-	startWait  = time.Second
-)
-
-// start starts the leg's workflow, and returns when that is known to run, or not to.
-func (h *feedHandle) start(ctx workflow.Context, in wire.FeedLegInput) workflow.ChildWorkflowFuture {
-	options := execute.FeedLegOptions(ctx, h.c.Spec(), in.Number, fmt.Sprintf("leg %d of a feed", in.Number))
-	for try := 1; ; try++ {
-		child := workflow.ExecuteChildWorkflow(options, wire.WorkflowFeedLeg, in)
-		err := child.GetChildWorkflowExecution().Get(ctx, nil)
-		if !errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError)) || try == startTries || h.c.Ending() {
-			return child
-		}
-		h.c.Outbox.Send(h.ID(), "", wire.SignalDisowned, h.c.State.Ref.Run)
-		_ = workflow.NewTimer(ctx, startWait).Get(ctx, nil)
-	}
 }
 
 // begun makes a leg that has started known to the one before it, or, if it takes items at once, to clients.

@@ -107,12 +107,11 @@ func (w *loopWork) Open(p coordinate.Assignment) {
 	c.State.Heads = nil // those of the slots
 	c.Places -= in.Window
 	summary := fmt.Sprintf("slot %d · ticks from %s on", slot.Slot, text.Thousands(slot.Next+slot.Skipped))
-	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.Ctx, c.Spec(), in.Number, summary), wire.WorkflowLoopLeg, in)
 	known := wire.LegInput{Ref: in.Ref, Spec: in.Spec, LegState: in.LegState}
-	handle := &pages.ChildLeg{Ctx: c.Ctx, In: known, Child: child, WakeUp: c.WakeUp, Sofar: wire.LegResult{Loop: []job.LoopSlot{slot}}}
+	handle := &pages.ChildLeg{C: c, In: known, Sofar: wire.LegResult{Loop: []job.LoopSlot{slot}}}
 	l := c.Opened(known, p, handle)
 	w.legs[l.Number] = handle
-	handle.Await(c, l)
+	handle.Start(l, summary, wire.WorkflowLoopLeg, in)
 	if c.Renew {
 		handle.Signal(wire.SignalRetire, nil, func() {})
 	}

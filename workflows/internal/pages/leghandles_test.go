@@ -9,13 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-type child struct {
-	workflow.ChildWorkflowFuture
-	begun begun
-}
-
-func (c child) GetChildWorkflowExecution() workflow.Future { return c.begun }
-
 type begun struct {
 	workflow.Future
 	ready bool
@@ -29,7 +22,7 @@ func TestPending_LegThatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	leg := func(number int, ready bool, previous ...string) *ChildLeg {
 		return &ChildLeg{
-			In: wire.LegInput{LegState: wire.LegState{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, Child: child{begun: begun{ready: ready}},
+			In: wire.LegInput{LegState: wire.LegState{Number: number}, Previous: previous, Spec: job.Spec{Name: "nightly"}}, started: begun{ready: ready},
 		}
 	}
 	begun, waiting := leg(1, true, "m-1"), leg(2, false, "m-2", "m-3")

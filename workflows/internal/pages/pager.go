@@ -147,11 +147,11 @@ func (w *Pager) Open(p coordinate.Assignment) {
 
 // ChildLeg is the handle of a leg in a child workflow.
 type ChildLeg struct {
-	Ctx    workflow.Context
-	In     wire.LegInput
-	Child  workflow.ChildWorkflowFuture
-	WakeUp func()         // makes the coordinator look again
-	Sofar  wire.LegResult // what the leg has committed, as far as the job knows
+	C       *coordinate.Coordinator
+	In      wire.LegInput
+	Sofar   wire.LegResult               // what the leg has committed, as far as the job knows
+	started workflow.Future              // ready: it runs, or has run
+	child   workflow.ChildWorkflowFuture // once it is started
 }
 
 // startChild gives an assignment to a leg in a child workflow.
@@ -161,14 +161,22 @@ func (w *Pager) startChild(p coordinate.Assignment) {
 	in := c.Prepare(c.NextLeg(false), p)
 	in.SpeedAwaited = first && c.AwaitSpeed()
 	summary := fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
-	child := workflow.ExecuteChildWorkflow(execute.LegOptions(c.Ctx, c.Spec(), in.Number, summary), wire.WorkflowLeg, in)
-	handle := &ChildLeg{Ctx: c.Ctx, In: in, Child: child, WakeUp: c.WakeUp, Sofar: wire.LegResult{Manifests: in.Previous, Left: p.Items}}
-	handle.Await(c, c.Opened(in, p, handle))
+	handle := &ChildLeg{C: c, In: in, Sofar: wire.LegResult{Manifests: in.Previous, Left: p.Items}}
+	handle.Start(c.Opened(in, p, handle), summary, wire.WorkflowLeg, in)
 }
 
-// Await has the coordinator take in the end of the leg, which is open there.
-func (l *ChildLeg) Await(c *coordinate.Coordinator, open *coordinate.OpenLeg) {
-	c.Selector.AddFuture(l.Child, func(f workflow.Future) {
+// Start starts the workflow of the leg, which is open, with the input, and has the coordinator take in its end.
+func (l *ChildLeg) Start(open *coordinate.OpenLeg, summary, name string, in any) {
+	c := l.C
+	started, starts := workflow.NewFuture(c.Ctx)
+	ended, ends := workflow.NewFuture(c.Ctx)
+	l.started = started
+	workflow.Go(c.Ctx, func(ctx workflow.Context) {
+		l.child = c.StartLeg(execute.LegOptions(ctx, l.In.Spec, l.In.Number, summary), l, name, in)
+		starts.Set(nil, nil)
+		ends.Chain(l.child)
+	})
+	c.Selector.AddFuture(ended, func(f workflow.Future) {
 		var result wire.LegResult
 		if err := f.Get(c.Ctx, &result); err != nil {
 			c.ReceiveAll() // it may have been the last thing that the leg has said
@@ -182,10 +190,11 @@ func (l *ChildLeg) Await(c *coordinate.Coordinator, open *coordinate.OpenLeg) {
 // Signal sends a signal without waiting; undelivered is called if the leg has ended before. It takes a
 // coroutine, since the signal waits until the child has been started.
 func (l *ChildLeg) Signal(name string, argument any, undelivered func()) {
-	workflow.Go(l.Ctx, func(ctx workflow.Context) {
-		if l.Child.SignalChildWorkflow(ctx, name, argument).Get(ctx, nil) != nil {
+	workflow.Go(l.C.Ctx, func(ctx workflow.Context) {
+		_ = l.started.Get(ctx, nil) // set without an error, above
+		if l.child.SignalChildWorkflow(ctx, name, argument).Get(ctx, nil) != nil {
 			undelivered()
-			l.WakeUp()
+			l.C.WakeUp()
 		}
 	})
 }
@@ -213,7 +222,7 @@ func (l *ChildLeg) Kept(r wire.LegResult) { l.Sofar = r }
 
 // begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
 // of a leg of an earlier run, which must not be asked for this job's.
-func (l *ChildLeg) begun() bool { return l.Child.GetChildWorkflowExecution().IsReady() }
+func (l *ChildLeg) begun() bool { return l.started.IsReady() }
 
 // AddTo is that of [coordinate.Handle].
 func (l *ChildLeg) AddTo(r *job.Report) {
