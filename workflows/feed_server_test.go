@@ -397,3 +397,28 @@ func TestD3_ManyLargeExchangesAtOnce(t *testing.T) {
 	require.NoError(t, feed.Close(ctx))
 	require.EqualValues(t, 5, j.completes().Planned)
 }
+
+// P3: the window of a stage holds in every leg of a feed.
+func TestFeed_WindowOfAStage(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	j, feed := s.newFeed(t, "feed-stage-window")
+	j.spec.BatchItems, j.spec.Window = 1, slots
+	j.spec.Stages = []job.Stage{{Name: "score", Pool: j.spec.Pool, Window: 1}}
+	var running, most atomic.Int64
+	j.on(func(_ context.Context, text string) (string, error) {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		time.Sleep(time.Millisecond)
+		return text, nil
+	})
+	j.start(jobs.StartOptions{})
+	for range 20 {
+		require.NoError(t, feed.PutWait(t.Context(), time.Minute, make([]string, 10)...))
+	}
+	require.NoError(t, feed.Close(t.Context()))
+	require.EqualValues(t, 200, j.completes().OK)
+	require.EqualValues(t, 1, most.Load())
+}

@@ -26,8 +26,9 @@ type scriptedFeed struct {
 	session int64
 
 	openings []wire.FeedOpening
-	counts   wire.Counts   // of the leg that takes items
-	heard    map[int][]int // by leg, the totals of freed items that it has been sent
+	bounds   map[int][]wire.StageBound // by leg, with which it begins
+	counts   wire.Counts               // of the leg that takes items
+	heard    map[int][]int             // by leg, the totals of freed items that it has been sent
 	sessions []int64
 	limits   int
 	quick    bool // legs take items for half a minute, and are sealed then
@@ -37,7 +38,7 @@ type scriptedFeed struct {
 
 func setupScripted(t *testing.T, change func(*job.Spec)) *scriptedFeed {
 	t.Helper()
-	f := &scriptedFeed{world: setup(t, 0), heard: map[int][]int{}}
+	f := &scriptedFeed{world: setup(t, 0), heard: map[int][]int{}, bounds: map[int][]wire.StageBound{}}
 	f.spec = job.Spec{Name: "risk", Pool: "risk", Feed: &job.Feed{}, Output: "out/", Window: 1}
 	if change != nil {
 		change(&f.spec)
@@ -60,6 +61,7 @@ func (f *scriptedFeed) plan(_ context.Context, in wire.PlanFeedInput) (wire.Plan
 // leg stays until the job stops.
 func (f *scriptedFeed) leg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
 	open := in.Opening != nil
+	f.bounds[in.Number] = in.Limits.Stages
 	if f.dies && open {
 		_ = workflow.Sleep(ctx, time.Minute)
 		return wire.LegResult{}, errors.New("terminated")
@@ -229,6 +231,32 @@ func TestFeed_S12_EarlierItemsComeFirst(t *testing.T) {
 	require.Len(t, f.legs, 1, "the job itself did not run all")
 	require.Equal(t, 1, f.legs[0].Window)
 	require.EqualValues(t, 30, report.OK)
+}
+
+// P3: legs share the windows of stages from their beginning on, also with those that an earlier run of the workflow has
+// opened.
+func TestFeed_P3_SharesOfTheWindowOfAStage(t *testing.T) {
+	t.Parallel()
+	all, none := []wire.StageBound{{Stage: "score", Window: 2, Share: 2}}, []wire.StageBound{{Stage: "score", Window: 2}}
+	stage := func(s *job.Spec) { s.Window, s.Stages = 4, []job.Stage{{Name: "score", Pool: "risk", Window: 2}} }
+	f := setupScripted(t, stage)
+	f.stopAt(time.Minute)
+	_, err := f.run()
+	require.NoError(t, err)
+	require.Equal(t, map[int][]wire.StageBound{1: all, 2: none}, f.bounds)
+
+	f = setupScripted(t, stage)
+	f.env.OnSignalExternalWorkflow(anything, wire.LegID("risk", 1), "", anything, anything).Return(nil)
+	f.stopAt(time.Minute)
+	f.at(time.Minute+time.Second, func() { f.env.SignalWorkflow(wire.SignalEnded, fromLeg(wire.KeptResult{Leg: 1})) })
+	var report job.Report
+	_, err = f.runOnce(Job, wire.JobInput{StartInput: wire.StartInput{Spec: f.spec}, State: &wire.JobState{
+		Portions: 1, LastLeg: 1, Carried: []wire.CarriedLeg{{Number: 1, Places: 4}}, Report: job.Report{Legs: 1},
+		Work: wire.WorkState{Feed: &wire.FeedWorkState{Planned: true, Session: 1, Began: 1, Wanted: 1, Latest: 1, Open: 1}},
+	}}, &report, new(wire.JobInput))
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, report.State)
+	require.Equal(t, map[int][]wire.StageBound{2: none}, f.bounds)
 }
 
 // F11: what a sealed leg frees may be known to the job before the seal, late, or again: the next leg hears of all of

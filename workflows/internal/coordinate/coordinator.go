@@ -102,6 +102,7 @@ func (c *Coordinator) Setup() error {
 		return err
 	}
 	c.traits = traits.filled(c)
+	c.rebound() // legs that an earlier run of the workflow has opened
 	return c.listenForSettings()
 }
 

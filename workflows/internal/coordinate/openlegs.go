@@ -91,37 +91,38 @@ func (c *Coordinator) startLeg() {
 	c.work.Open(*found)
 }
 
-// NextLeg returns the number of the leg that is opened next: its workflow is named by it. The first one is 0 if it runs
-// inside the job.
-func (c *Coordinator) NextLeg(inside bool) int {
-	if !inside || c.State.Report.Legs > 0 {
-		c.State.LastLeg++
-	}
-	return c.State.LastLeg
-}
-
-// Prepare makes the input of the next leg, which has the number, and counts it. A leg takes no more places than it has
-// batches: the others are for the next.
-func (c *Coordinator) Prepare(number int, p Assignment) wire.LegInput {
+// Prepare makes the input of the next leg, in a workflow of its own or inside the job, and counts it. A leg takes no more
+// places than it has batches: the others are for the next.
+func (c *Coordinator) Prepare(inside bool, p Assignment) wire.LegInput {
 	in := wire.LegInput{
 		Ref: c.State.Ref, Spec: c.Spec(), Version: c.In.Version, Base: c.State.Batches, Page: p.Page, Previous: c.State.Heads,
-		LegState: wire.LegState{
-			Number: number, Tasks: p.Tasks, Limits: c.Limits(), Window: int(max(0, min(int64(c.Places), p.Batches))),
-			Known: pool.Workers(c.State.Pool.Workers).Calls(), Last: c.allPlanned(),
-		},
+		LegState: c.NewLeg(inside, int(min(int64(c.Places), p.Batches))),
 	}
-	in.Limits.Legs = len(c.Legs) + 1
-	in.Limits.Stages = c.nextBounds(c.Legs)
+	in.Tasks, in.Last = p.Tasks, c.allPlanned()
 	c.State.Heads = nil
-	c.Places -= in.Window
 	c.State.Batches += p.Batches
-	c.State.Report.Legs++
 	return in
 }
 
-// Opened adds a leg to those that are open.
-func (c *Coordinator) Opened(in wire.LegInput, p Assignment, handle Handle) *OpenLeg {
-	l := &OpenLeg{Number: in.Number, Since: workflow.Now(c.Ctx), Answered: true, Batches: int(p.Batches), Places: in.Window, bounds: in.Limits.Stages, Handle: handle}
+// NewLeg makes the state of the next leg, which gets so many places at most, and counts it. The workflow of a leg is named
+// by its number. The first one is 0 if it runs inside the job.
+func (c *Coordinator) NewLeg(inside bool, places int) wire.LegState {
+	if !inside || c.State.Report.Legs > 0 {
+		c.State.LastLeg++
+	}
+	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
+	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
+	c.Places -= s.Window
+	c.State.Report.Legs++
+	return s
+}
+
+// Opened adds a leg, whose assignment has so many batches, to those that are open.
+func (c *Coordinator) Opened(s wire.LegState, batches int64, handle Handle) *OpenLeg {
+	l := &OpenLeg{
+		Number: s.Number, Since: workflow.Now(c.Ctx), Answered: true, Batches: int(batches), Places: s.Window,
+		bounds: s.Limits.Stages, Handle: handle,
+	}
 	c.Legs = append(c.Legs, l)
 	return l
 }

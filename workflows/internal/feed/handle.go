@@ -11,7 +11,6 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/coordinate"
 	"github.com/stint-run/stint/workflows/internal/execute"
-	"github.com/stint-run/stint/workflows/internal/pool"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -35,14 +34,11 @@ type feedHandle struct {
 // startLeg starts a leg of the feed. The first one takes items at once, the others stand by.
 func (w *feedWork) startLeg() {
 	c, feed := w.C, w.feed
-	c.State.Report.Legs++
 	in := wire.FeedLegInput{
 		Ref: c.State.Ref, Spec: c.Spec(), Version: c.In.Version, Previous: c.State.Heads,
-		LegState: wire.LegState{Number: c.NextLeg(false), Limits: c.Limits(), Window: max(0, c.Places), Known: pool.Workers(c.State.Pool.Workers).Calls()},
+		LegState: c.NewLeg(false, c.Places),
 	}
-	in.Limits.Legs = len(c.Legs) + 1
 	c.State.Heads = nil
-	c.Places -= in.Window
 	if feed.Latest == 0 {
 		feed.Earlier.Freed = w.earlierDone()
 		in.Opening = &wire.FeedOpening{
@@ -50,8 +46,9 @@ func (w *feedWork) startLeg() {
 		}
 	}
 	h := &feedHandle{c: c, work: w, number: in.Number, sofar: wire.LegResult{Manifests: in.Previous, Accepted: feed.Accepted}}
-	h.open = &coordinate.OpenLeg{Number: in.Number, Answered: true, Batches: limits.MaxWindow, Places: in.Window, StandsBy: in.Opening == nil, Handle: h}
-	w.add(h)
+	h.open = c.Opened(in.LegState, limits.MaxWindow, h)
+	h.open.Since, h.open.StandsBy = time.Time{}, in.Opening == nil // one that stands by counts nothing
+	w.handles[in.Number] = h
 	feed.Latest = in.Number
 	// In its own coroutine, because a leg of an ended job may still have the workflow ID.
 	started, settable := workflow.NewFuture(c.Ctx)
@@ -72,22 +69,15 @@ func (w *feedWork) startLeg() {
 // begun makes a leg that has started known to the one before it, or, if it takes items at once, to clients.
 func (h *feedHandle) begun(feed *wire.FeedWorkState, opened bool) {
 	h.started = nil
-	work := h.work
 	if opened {
-		work.Opened(h.number)
+		h.work.Opened(h.number)
 	}
-	if before := work.handles[h.number-1]; before != nil {
+	if before := h.work.handles[h.number-1]; before != nil {
 		before.Signal(wire.SignalSuccessor, h.number)
 	}
 	if feed.Closing {
 		h.Signal(wire.SignalClose, nil)
 	}
-}
-
-// add adds a leg to those that are open.
-func (w *feedWork) add(h *feedHandle) {
-	w.C.Legs = append(w.C.Legs, h.open)
-	w.handles[h.number] = h
 }
 
 // resumeLeg continues with a leg that an earlier run of the job has started.
@@ -99,7 +89,8 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 		StandsBy: carried.Number > w.feed.Open, Handle: h,
 	}
 	c.Places -= carried.Places
-	w.add(h)
+	c.Legs = append(c.Legs, h.open)
+	w.handles[h.number] = h
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
 		for !h.over {
 			h.send(wire.SignalAlive, nil, func() { workflow.Go(c.Ctx, h.vanished) })

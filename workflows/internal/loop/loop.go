@@ -98,20 +98,17 @@ func (w *loopWork) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 // Open starts the leg of a slot.
 func (w *loopWork) Open(p coordinate.Assignment) {
 	c, slot := w.C, w.loop.Slots[w.found]
-	c.State.Report.Legs++
 	in := wire.LoopLegInput{
 		Ref: c.State.Ref, Spec: c.Spec(), Version: c.In.Version, Slot: slot,
-		LegState: wire.LegState{Number: c.NextLeg(false), Limits: c.Limits(), Window: 1, Known: pool.Workers(c.State.Pool.Workers).Calls(), Last: true},
+		LegState: c.NewLeg(false, 1),
 	}
-	in.Limits.Legs = len(c.Legs) + 1
+	in.Last = true
 	c.State.Heads = nil // those of the slots
-	c.Places -= in.Window
 	summary := fmt.Sprintf("slot %d · ticks from %s on", slot.Slot, text.Thousands(slot.Next+slot.Skipped))
 	known := wire.LegInput{Ref: in.Ref, Spec: in.Spec, LegState: in.LegState}
 	handle := &pages.ChildLeg{C: c, In: known, Sofar: wire.LegResult{Loop: []job.LoopSlot{slot}}}
-	l := c.Opened(known, p, handle)
-	w.legs[l.Number] = handle
-	handle.Start(l, summary, wire.WorkflowLoopLeg, in)
+	w.legs[in.Number] = handle
+	handle.Start(c.Opened(in.LegState, p.Batches, handle), summary, wire.WorkflowLoopLeg, in)
 	if c.Renew {
 		handle.Signal(wire.SignalRetire, nil, func() {})
 	}

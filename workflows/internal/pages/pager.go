@@ -147,10 +147,12 @@ func (w *Pager) Open(p coordinate.Assignment) {
 
 // ChildLeg is the handle of a leg in a child workflow.
 type ChildLeg struct {
-	C       *coordinate.Coordinator
-	In      wire.LegInput
-	Sofar   wire.LegResult               // what the leg has committed, as far as the job knows
-	started workflow.Future              // ready: it runs, or has run
+	C     *coordinate.Coordinator
+	In    wire.LegInput
+	Sofar wire.LegResult // what the leg has committed, as far as the job knows
+	// started is ready once the leg is known to run, or to have run. Until then its workflow ID may be that of a leg of an
+	// earlier run, which must not be asked for this job's.
+	started workflow.Future
 	child   workflow.ChildWorkflowFuture // once it is started
 }
 
@@ -158,11 +160,11 @@ type ChildLeg struct {
 func (w *Pager) startChild(p coordinate.Assignment) {
 	c := w.C
 	first := c.State.Report.Legs == 0
-	in := c.Prepare(c.NextLeg(false), p)
+	in := c.Prepare(false, p)
 	in.SpeedAwaited = first && c.AwaitSpeed()
 	summary := fmt.Sprintf("leg %d · batches %s–%s", in.Number, text.Thousands(in.Base+1), text.Thousands(in.Base+p.Batches))
 	handle := &ChildLeg{C: c, In: in, Sofar: wire.LegResult{Manifests: in.Previous, Left: p.Items}}
-	handle.Start(c.Opened(in, p, handle), summary, wire.WorkflowLeg, in)
+	handle.Start(c.Opened(in.LegState, p.Batches, handle), summary, wire.WorkflowLeg, in)
 }
 
 // Start starts the workflow of the leg, which is open, with the input, and has the coordinator take in its end.
@@ -220,21 +222,17 @@ func (l *ChildLeg) Exact() bool { return false }
 // Kept is that of [coordinate.Handle].
 func (l *ChildLeg) Kept(r wire.LegResult) { l.Sofar = r }
 
-// begun reports whether the leg is known to run, or to have run. Until then its workflow ID may be that
-// of a leg of an earlier run, which must not be asked for this job's.
-func (l *ChildLeg) begun() bool { return l.started.IsReady() }
-
 // AddTo is that of [coordinate.Handle].
 func (l *ChildLeg) AddTo(r *job.Report) {
 	r.LegManifests = append(r.LegManifests, l.Sofar.Manifests...)
-	if l.begun() {
+	if l.started.IsReady() {
 		r.OpenLegs = append(r.OpenLegs, l.ID())
 	}
 }
 
 // Pending keeps the manifests that the leg was given, until it has begun and can say so itself.
 func (l *ChildLeg) Pending() []any {
-	if l.begun() {
+	if l.started.IsReady() {
 		return nil
 	}
 	return []any{wire.CommitInput{Ref: l.In.Ref, Leg: l.In.Number, Previous: l.In.Previous}}
@@ -246,7 +244,7 @@ type insideLeg struct{ *leg }
 // startInside runs an assignment inside this workflow.
 func (w *Pager) startInside(p coordinate.Assignment) {
 	c := w.C
-	in := c.Prepare(c.NextLeg(true), p)
+	in := c.Prepare(true, p)
 	l, err := newLeg(c.Ctx, in, &insideLink{w})
 	if err != nil {
 		c.Fail(execute.JobError(err))
@@ -255,7 +253,7 @@ func (w *Pager) startInside(p coordinate.Assignment) {
 	l.page.more = c.AwaitSpeed()
 	l.ListenInside()
 	w.Inside, c.Inside = l, l
-	open := c.Opened(in, p, insideLeg{l})
+	open := c.Opened(in.LegState, p.Batches, insideLeg{l})
 	future, settable := workflow.NewFuture(c.Ctx)
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
 		l.Run(ctx)
