@@ -248,6 +248,17 @@ var mutants = []mutant{
 	start()`, new: `	start()`,
 		pkg: "./workflows", tests: "TestFeed_S12_EarlierItemsComeFirst",
 	},
+	{
+		name: "places: each leg of a feed has the whole window of a stage", file: "workflows/internal/coordinate/openlegs.go",
+		old: `	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
+`, new: "\ts.Limits.Legs = len(c.Legs) + 1\n",
+		pkg: "./workflows", tests: "TestFeed_P3_SharesOfTheWindowOfAStage",
+	},
+	{
+		name: "places: legs that outlive a run of the job leave the next one the whole window of a stage", file: "workflows/internal/coordinate/coordinator.go",
+		old: "\tc.rebound() // legs that an earlier run of the workflow has opened\n", new: "",
+		pkg: "./workflows", tests: "TestFeed_P3_SharesOfTheWindowOfAStage",
+	},
 
 	// signals on their way
 	{
@@ -257,6 +268,11 @@ var mutants = []mutant{
 	},
 
 	// legs of another run
+	{
+		name: "disowned: a leg whose workflow ID one of an earlier run still has fails its job", file: "workflows/internal/coordinate/openlegs.go",
+		old: `try == startTries`, new: `try > 0`,
+		pkg: "./workflows", tests: "TestJob_LegWaitsForOneOfAnEarlierRun",
+	},
 	{
 		name: "disowned: a leg of a feed ends when its own run's word to one that had its workflow ID before comes late", file: "workflows/internal/feed/leg.go",
 		old: `if by == l.in.Ref.Run {`, new: `if by == "" {`,
