@@ -411,7 +411,7 @@ func TestFeed_WindowOfAStage(t *testing.T) {
 		defer running.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // the work
 		return text, nil
 	})
 	j.start(jobs.StartOptions{})

@@ -89,7 +89,8 @@
 // results that it and its legs had accepted beyond that, and the next run commits them first (coordinate/planning.go).
 // Its report counts what is left of that: if this run is ended, too, the next one commits the rest. A workflow that
 // was ended before it completed a workflow task answers no query. It has done nothing, so its report is made of its
-// input, which has the state and the open legs of the runs before if the job has continued as new (jobs/given.go). A
-// run that a schedule starts gets the same input at every tick, and derives its name and the placeholders of its
-// output from its workflow ID (scheduled, in coordinator.go).
+// input, which has the state and the open legs of the runs before if the job has continued as new (jobs/given.go). The
+// server ends legs after their job: one whose workflow ID a leg of the earlier run still has waits for that
+// (openlegs.go). A run that a schedule starts gets the same input at every tick, and derives its name and the
+// placeholders of its output from its workflow ID (scheduled, in coordinator.go).
 package coordinate
