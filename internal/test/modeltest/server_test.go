@@ -35,18 +35,20 @@ import (
 // signals, queries and length of history, and takes activities and children out of the environment's hands.
 type server struct {
 	*simulation
-	env     *testsuite.TestWorkflowEnvironment
-	info    *workflow.Info        // of the environment
-	running map[string]*execution // activities, by their IDs
-	flows   map[string]*simFlow   // workflows, by their IDs
-	moves   int                   // of executions, so far
-	sides   []*side               // that have not ended
-	steps   int                   // so far
-	forgot  error                 // what says that a signal was lost
-	over    bool                  // the run has ended, or was terminated
-	result  job.Report
-	err     error
-	open    int // the leg of a feed that takes items
+	env      *testsuite.TestWorkflowEnvironment
+	info     *workflow.Info        // of the environment
+	running  map[string]*execution // activities, by their IDs
+	flows    map[string]*simFlow   // workflows, by their IDs
+	moves    int                   // of executions, so far
+	sides    []*side               // that have not ended
+	steps    int                   // so far
+	forgot   error                 // what says that a signal was lost
+	inFlight map[string]int        // batches, by stage
+	crowded  error                 // what says that these were more than the window of a stage
+	over     bool                  // the run has ended, or was terminated
+	result   job.Report
+	err      error
+	open     int // the leg of a feed that takes items
 }
 
 // simFlow is a workflow.
@@ -85,7 +87,7 @@ const proxyName = "proxy"
 
 // newServer makes the server of one run.
 func newServer(s *simulation) *server {
-	v := &server{simulation: s, running: map[string]*execution{}, flows: map[string]*simFlow{}}
+	v := &server{simulation: s, running: map[string]*execution{}, inFlight: map[string]int{}, flows: map[string]*simFlow{}}
 	if s.servers == nil {
 		s.servers = map[string]*server{}
 	}
@@ -144,7 +146,7 @@ func (v *server) run(in wire.JobInput, beside func(ctx workflow.Context)) (err e
 			v.gone = append(v.gone, e)
 		}
 	}
-	return v.forgot
+	return errors.Join(v.forgot, v.crowded)
 }
 
 // begin starts a workflow.
@@ -459,8 +461,10 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	future, settable := workflow.NewFuture(ctx)
 	options := workflow.GetActivityOptions(ctx)
 	arg := payload(args[0])
+	leave := o.v.enter(name, args[0])
 	o.v.aside(ctx, func(s *side) {
 		result, err := o.v.perform(s, name, arg, options)
+		leave()
 		if err != nil {
 			settable.SetError(err)
 			return
@@ -468,6 +472,23 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 		settable.Set(payload(result), nil)
 	})
 	return future
+}
+
+// enter notes that a batch is given to a stage, of which no more may be in flight than its window. It returns how to note
+// its end.
+func (v *server) enter(name string, arg any) (leave func()) {
+	in, ok := arg.(wire.ProcessInput)
+	if !ok || in.Stage == nil {
+		return func() {}
+	}
+	stage := in.Stage.Name
+	v.inFlight[stage]++
+	for _, s := range v.spec.StagePools() {
+		if s.Stage == stage && s.Window > 0 && v.inFlight[stage] > s.Window && v.crowded == nil {
+			v.crowded = fmt.Errorf("%d batches are in flight in stage %s, whose window is %d", v.inFlight[stage], stage, s.Window)
+		}
+	}
+	return func() { v.inFlight[stage]-- }
 }
 
 // perform has an activity done as a server does it, with what its retry policy says.
