@@ -63,6 +63,7 @@ type chaos struct {
 	repeats    int           // batches that the faults so far may have had run twice
 	behind     int64         // items that were done behind one that a stop cut off
 	together   time.Time     // the latest end of a fault that had kept a worker and the server apart
+	slow       *slowness     // of the server
 }
 
 const (
@@ -239,6 +240,7 @@ func newChaos(t *testing.T, n int) *chaos {
 	for range chaosWorkers {
 		c.links = append(c.links, newLink(t, address))
 	}
+	c.slow = watchSlowness(t, c.dial(address))
 	return c
 }
 
