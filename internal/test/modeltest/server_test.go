@@ -461,7 +461,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	future, settable := workflow.NewFuture(ctx)
 	options := workflow.GetActivityOptions(ctx)
 	arg := payload(args[0])
-	leave := o.v.enter(name, args[0])
+	leave := o.v.enter(args[0])
 	o.v.aside(ctx, func(s *side) {
 		result, err := o.v.perform(s, name, arg, options)
 		leave()
@@ -476,7 +476,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 
 // enter notes that a batch is given to a stage, of which no more may be in flight than its window. It returns how to note
 // its end.
-func (v *server) enter(name string, arg any) (leave func()) {
+func (v *server) enter(arg any) (leave func()) {
 	in, ok := arg.(wire.ProcessInput)
 	if !ok || in.Stage == nil {
 		return func() {}
