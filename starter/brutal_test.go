@@ -18,10 +18,10 @@ import (
 )
 
 // witness makes a filter that appends every line it is given to the file "witness", a call's lines
-// in one write, before it passes them on.
+// in one write, before it passes them on. It can be held.
 func (b *box) witness(before string) string {
 	b.t.Helper()
-	return b.script("noting", before+` tee -a $BOX/witness`)
+	return b.script("noting", before+"\n"+atHold+"\ntee -a $BOX/witness")
 }
 
 // executions counts the lines in the witness.
@@ -64,6 +64,7 @@ func TestBrutal_KilledTenTimes(t *testing.T) {
 		moments = append(moments, random.IntN(n-slots*batch))
 	}
 	slices.Sort(moments)
+	b.hold(n - slots*batch) // so it does not end before the last kill
 	began := time.Now()
 	for i, moment := range moments {
 		p := b.spawn(line...)
@@ -80,6 +81,7 @@ func TestBrutal_KilledTenTimes(t *testing.T) {
 		b.requireNoOutput()
 		requireGone(t, mark, time.Minute)
 	}
+	b.release()
 	b.spawn(line...).exits(starter.ExitOK)
 	t.Logf("%d executions, %v in all", b.executions(), time.Since(began))
 	requireSame(t, input, b.read("out.txt"))
@@ -208,9 +210,11 @@ func TestBrutal_WorkerKilled(t *testing.T) {
 	}
 	waiting := b.spawn("start", "--pool", "upper", "--name", "nightly", "in.txt", "-o", "out.txt", "--wait",
 		"--batch-items", itoa(batch), "--expiry", "2s", "--backoff", "100ms", "--report", "report.json")
+	b.hold(n / 2)
 	eventually(t, "half of the work", func() bool { return b.executions() >= n/2 })
 	eventually(t, "work on the first worker", func() bool { return len(marked(t, marks[0])) > 0 })
 	workers[0].kill()
+	b.release()
 	requireGone(t, marks[0], time.Minute)
 	waiting.exits(starter.ExitOK)
 	requireSame(t, input, b.read("out.txt"))
@@ -278,9 +282,12 @@ func TestBrutal_CtrlC(t *testing.T) {
 	b.write("in.txt", numbers(n))
 	mark := b.mark()
 	line := []string{"run", "--exec", b.witness("sleep 0.1; "), "in.txt", "-o", "out.txt", "--batch-items", "50", "--call-items", "10", "--env", mark}
+	b.hold(300)
 	p := b.spawn(line...)
 	eventually(t, "some items", func() bool { return b.executions() >= 300 })
 	p.signal(syscall.SIGINT)
+	p.says("stopping (interrupt)")
+	b.release()
 	p.exits(starter.ExitStopped)
 	require.Contains(t, p.stderr.String(), "the same command continues")
 	b.requireNoOutput()

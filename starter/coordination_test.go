@@ -14,19 +14,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// running starts a job of n items on the pool "p", whose worker is slow, and waits until it has done
-// some of them.
+// running starts a job of n items on the pool "p", whose worker is slow, and waits until it has done some of them. No
+// more are run until release.
 func (b *box) running(name string, n, some int, flags ...string) *command {
 	b.t.Helper()
 	b.write(name+".txt", numbers(n))
 	line := []string{"start", "--pool", "p", "--name", name, name + ".txt", "-o", name + ".out", "--batch-items", "30", "--wait"}
-	c := b.start(append(line, flags...)...)
 	before := b.lines("witness")
+	b.hold(before + some)
+	c := b.start(append(line, flags...)...)
 	eventually(b.t, name+" among the jobs", func() bool { // others may write to the witness, too
 		return strings.Contains(b.stint("list").exits(starter.ExitOK).stdout.String(), name+" ")
 	})
 	eventually(b.t, "some items of "+name, func() bool { return b.lines("witness") >= before+some })
 	return c
+}
+
+// stopped stops jobs that are held, and waits for their ends.
+func (b *box) stopped(jobs []string, args ...string) *command {
+	b.t.Helper()
+	stop := b.start(append([]string{"stop", "--wait"}, args...)...)
+	for _, name := range jobs {
+		stop.says("stop of " + name + " requested")
+	}
+	b.release()
+	return stop.exits(starter.ExitOK)
 }
 
 // TestCluster_StopAndResume (S11, S12): a stopped job continues with the workers that serve the pool by then;
@@ -37,7 +49,7 @@ func TestCluster_StopAndResume(t *testing.T) {
 	b.server()
 	first := b.worker("p", "--exec", b.slowly(), "--slots", "2", "--call-items", "5")
 	job := b.running("nightly", 600, 100, "--window", "3")
-	stopped := b.stint("stop", "nightly", "--reason", "maintenance", "--wait").exits(starter.ExitOK)
+	stopped := b.stopped([]string{"nightly"}, "nightly", "--reason", "maintenance")
 	require.Contains(t, stopped.stderr.String(), "nightly: stopped, ")
 	job.exits(starter.ExitStopped)
 	require.Contains(t, b.stint("status", "nightly").stdout.String(), "maintenance")
@@ -74,6 +86,7 @@ func TestCluster_ResumeAfterTerminate(t *testing.T) {
 	require.Equal(t, job.Failed, report.State)
 	require.Equal(t, job.ErrorGone, report.Error.Type)
 	require.Positive(t, report.InFlight)
+	b.release()
 	b.stint("resume", "nightly", "--wait").exits(starter.ExitOK)
 	requireSame(t, numbers(400), b.read("nightly.out"))
 	require.LessOrEqual(t, b.lines("witness")-400, 2*30+10, "only what was in hand is run again (%d before)", before)
@@ -93,9 +106,8 @@ func TestCluster_StopOfAPool(t *testing.T) {
 	two := b.running("two", 3000, 50)
 	none := b.stint("stop", "--pool", "nobody").exits(starter.ExitOK)
 	require.Equal(t, "0\n", none.stdout.String())
-	stop := b.stint("stop", "--pool", "p", "--wait").exits(starter.ExitOK)
+	stop := b.stopped([]string{"one", "two"}, "--pool", "p")
 	require.Equal(t, "2\n", stop.stdout.String())
-	require.Contains(t, stop.stderr.String(), "stop of one requested")
 	require.Contains(t, stop.stderr.String(), "two: stopped")
 	one.exits(starter.ExitStopped)
 	two.exits(starter.ExitStopped)
@@ -117,7 +129,7 @@ func TestCluster_StopAllRequestsFirst(t *testing.T) {
 	b.worker("p", "--exec", b.slowly(), "--slots", "2", "--hook", "tell="+hook)
 	one := b.running("one", 3000, 50, "--shutdown", "tell")
 	two := b.running("two", 3000, 50, "--shutdown", "tell")
-	stop := b.stint("stop", "--all", "--wait").exits(starter.ExitOK)
+	stop := b.stopped([]string{"one", "two"}, "--all")
 	require.Equal(t, "2\n", stop.stdout.String())
 	one.exits(starter.ExitStopped)
 	two.exits(starter.ExitStopped)
@@ -131,7 +143,7 @@ func TestCluster_StopWithAnError(t *testing.T) {
 	b.server()
 	b.worker("p", "--exec", b.slowly(), "--slots", "2")
 	broken := b.running("broken", 3000, 30)
-	b.stint("stop", "broken", "--error", "BadInput: the export is of last week", "--wait").exits(starter.ExitOK)
+	b.stopped([]string{"broken"}, "broken", "--error", "BadInput: the export is of last week")
 	broken.exits(starter.ExitFailed)
 	require.Contains(t, broken.stderr.String(), "error: the export is of last week")
 	late := b.stint("stop", "broken", "--error", "Late: nobody listens").exits(starter.ExitFailed)
@@ -139,11 +151,11 @@ func TestCluster_StopWithAnError(t *testing.T) {
 	ended := b.stint("stop", "broken").exits(starter.ExitOK)
 	require.Contains(t, ended.stderr.String(), "has ended already: it is failed")
 	clean := b.running("clean", 3000, 30, "--clean-stop", "Enough,Done")
-	b.stint("stop", "clean", "--error", "Done: that will do").exits(starter.ExitOK)
+	b.stopped([]string{"clean"}, "clean", "--error", "Done: that will do")
 	clean.exits(starter.ExitStopped)
 	require.Contains(t, b.stint("status", "clean").stdout.String(), "Done: that will do")
 	none := b.running("none", 3000, 30, "--clean-stop", "")
-	b.stint("stop", "none", "--error", "OutOfRange: no more").exits(starter.ExitOK)
+	b.stopped([]string{"none"}, "none", "--error", "OutOfRange: no more")
 	none.exits(starter.ExitFailed)
 	require.Contains(t, none.stderr.String(), "error: no more")
 }
@@ -188,6 +200,7 @@ func TestCluster_Set(t *testing.T) {
 	for _, text := range []string{"window", "7", "10%", "2000", "oldest running"} {
 		require.Contains(t, status, text)
 	}
+	b.hold(b.lines("witness") + 150)
 	eventually(t, "a batch's end in the status", func() bool {
 		status := b.stint("status", "nightly").stdout.String()
 		return strings.Contains(status, "items/s on average") && strings.Contains(status, " batches, the last ")
@@ -199,6 +212,7 @@ func TestCluster_Set(t *testing.T) {
 	b.refused(starter.ExitUsage, []string{"set", "nightly"}, "needs more arguments: 'stint set JOB NAME=VALUE…'")
 	b.refused(starter.ExitUsage, []string{"set", "nightly", "size=3"}, `"size": unknown setting: use`)
 	b.refused(starter.ExitFailed, []string{"set", "unheard-of", "window=3"}, `no job named "unheard-of"`)
+	b.release()
 	job.exits(starter.ExitOK)
 	requireSame(t, numbers(400), b.read("nightly.out"))
 	b.refused(starter.ExitFailed, []string{"set", "nightly", "window=3"}, "has ended already: it is completed")

@@ -102,6 +102,24 @@ func (b *box) gated() string {
 	return b.script("gated", `echo $$ >> $BOX/started; while [ ! -e $BOX/gate ]; do sleep 0.02; done; exec cat`)
 }
 
+// atHold is a line of a script: no item passes it once the file "witness" has so many lines as hold has been given, until
+// release.
+const atHold = "while read held < $BOX/hold && [ $(wc -l < $BOX/witness) -ge $held ]; do sleep 0.02; done 2> /dev/null"
+
+// hold keeps a job from its end, however late what the test does to it comes: filters that note their items in the file
+// "witness" (slowly, witness) pass no more on once it has n lines.
+func (b *box) hold(n int) {
+	b.t.Helper()
+	b.write("hold.new", itoa(n)+"\n")
+	require.NoError(b.t, os.Rename(b.path("hold.new"), b.path("hold")))
+}
+
+// release lets items go that hold has kept.
+func (b *box) release() {
+	b.t.Helper()
+	require.NoError(b.t, os.Remove(b.path("hold")))
+}
+
 // open opens the gate.
 func (b *box) open() {
 	b.t.Helper()

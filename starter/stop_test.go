@@ -10,10 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowly makes a filter that notes each line that it has passed on in the file "witness".
+// slowly makes a filter that notes each line that it has passed on in the file "witness". It can be held.
 func (b *box) slowly() string {
 	b.t.Helper()
-	return b.script("slowly", `while read line; do sleep 0.02; echo $line; echo $line >> $BOX/witness; done`)
+	return b.script("slowly", "while read line; do sleep 0.02; "+atHold+"; echo $line; echo $line >> $BOX/witness; done")
+}
+
+// interrupted stops a command with a signal once n items have been run, before any other one is.
+func (b *box) interrupted(c *command, n int, s os.Signal) {
+	b.t.Helper()
+	eventually(b.t, "some items", func() bool { return b.lines("witness") >= n })
+	c.signals <- s
+	c.says(" · stopping")
+	b.release()
+	c.exits(starter.ExitStopped)
 }
 
 // TestRun_StopAndContinue (S12, S14): Ctrl-C stops with grace, and the same command continues: nothing
@@ -21,13 +31,13 @@ func (b *box) slowly() string {
 func TestRun_StopAndContinue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.terminal = true // where a bar says that the job stops
 	b.write("in.txt", numbers(300))
 	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "30", "--call-items", "5", "--slots", "2"}
 	for stops := 1; stops <= 2; stops++ {
+		b.hold(100 * stops)
 		c := b.start(line...)
-		eventually(t, "some items", func() bool { return b.lines("witness") >= 100*stops })
-		c.signals <- syscall.SIGINT
-		c.exits(starter.ExitStopped)
+		b.interrupted(c, 100*stops, syscall.SIGINT)
 		require.Contains(t, c.stderr.String(), "stopping (interrupt)")
 		require.Contains(t, c.stderr.String(), "the same command continues")
 		b.requireNoOutput()
@@ -44,12 +54,11 @@ func TestRun_StopAndContinue(t *testing.T) {
 func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.terminal = true
 	b.write("in.txt", numbers(100))
 	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "10"}
-	c := b.start(line...)
-	eventually(t, "some items", func() bool { return b.lines("witness") >= 20 })
-	c.signals <- syscall.SIGTERM
-	c.exits(starter.ExitStopped)
+	b.hold(20)
+	b.interrupted(b.start(line...), 20, syscall.SIGTERM)
 	done := b.lines("witness")
 	b.stint(append(line, "--fresh")...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("out.txt"))
@@ -116,11 +125,10 @@ func TestRun_StdinThatWasNotReadToItsEndStartsAfresh(t *testing.T) {
 func TestRun_StdinThatWasReadGoesOnWithoutIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.terminal = true
 	line := []string{"run", "--exec", b.slowly(), "-", "-o", "out.txt", "--batch-items", "10", "--call-items", "5"}
-	c := b.startWith(stringReader(numbers(100)), line...)
-	eventually(t, "some items", func() bool { return b.lines("witness") >= 30 })
-	c.signals <- syscall.SIGINT
-	c.exits(starter.ExitStopped)
+	b.hold(30)
+	b.interrupted(b.startWith(stringReader(numbers(100)), line...), 30, syscall.SIGINT)
 	b.startWith(stringReader(""), line...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("out.txt"))
 	require.Equal(t, 100, b.lines("witness"), "no item is run twice")
