@@ -193,6 +193,7 @@ pools:
 		moments = append(moments, random.IntN(n-2*batch))
 	}
 	slices.Sort(moments)
+	b.hold(n - 2*batch) // so it does not end before the last kill
 	for _, moment := range moments {
 		p := b.spawn("run", "-f", "pipeline.yaml")
 		eventually(t, "the moment of the kill", func() bool { return b.executions() >= moment || !p.running() })
@@ -201,6 +202,7 @@ pools:
 		b.requireNoOutput()
 		requireGone(t, mark, time.Minute)
 	}
+	b.release()
 	b.spawn("run", "-f", "pipeline.yaml").exits(starter.ExitOK)
 	requireSame(t, strings.ReplaceAll(input, "\n", "xy\n"), b.read("out.txt"))
 	require.LessOrEqual(t, b.repeats(n), (kills+1)*4*batch, "what was recorded is not run again")
