@@ -192,7 +192,7 @@ func newComposeCluster(t *testing.T, p *types.Project) *composeCluster {
 	t.Setenv("AWS_ENDPOINT_URL", fakeS3(t, p).URL)
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
-	ctx, end := context.WithTimeout(context.Background(), time.Minute)
+	ctx, end := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(end)
 	return &composeCluster{ctx, end, []string{"TEMPORAL_ADDRESS=" + server.Address(), "TEMPORAL_NAMESPACE=" + namespace}}
 }

@@ -103,7 +103,7 @@ func TestProcess_ComesBackFromItsWait(t *testing.T) {
 		select {
 		case b := <-back:
 			require.Equal(t, activity.GetInfo(ctx).ActivityID, b.Activity)
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute):
 			t.Error("it has not been reported")
 		}
 		return nil
@@ -241,7 +241,7 @@ func requireBeats(t *testing.T, of func(enough <-chan struct{}) func(context.Con
 	env.RegisterActivityWithOptions(of(enough), activity.RegisterOptions{Name: "Waits"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 4 * time.Second,
+			StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 4 * time.Second,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 		}), "Waits").Get(ctx, nil)
 	})

@@ -289,7 +289,7 @@ func TestOutage_HeartbeatsBeforeTheFirstItem(t *testing.T) {
 	var result wire.ProcessResult
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute, HeartbeatTimeout: 4 * time.Second,
+			StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: 4 * time.Second,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 		}), f.acts.Process, f.input(batch)).Get(ctx, &result)
 	})

@@ -83,7 +83,7 @@ func (s sealed) Decode(payloads []*common.Payload) ([]*common.Payload, error) {
 // With a Temporal client that encrypts, jobs are listed, stopped and resumed as without.
 func TestClient_DataConverter(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	server, err := testserver.Start(ctx)
 	require.NoError(t, err)

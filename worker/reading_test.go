@@ -40,7 +40,6 @@ func TestReading_BadItems(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
 			f.options.CallItems, f.limits.Attempts = 1, 2
-			f.limits.Timeout = time.Minute
 			if item == "hang" {
 				f.limits.Timeout = 300 * time.Millisecond
 			}

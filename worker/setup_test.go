@@ -78,7 +78,7 @@ func setup(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{
 		t: t, dir: t.TempDir(), stops: make(chan job.Stop, 100), defect: func(err error) { t.Error(err) },
-		limits: wire.CallLimits{Timeout: time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
+		limits: wire.CallLimits{Timeout: 10 * time.Minute, Attempts: 3, ItemAttempts: 1, Backoff: time.Millisecond},
 	}
 }
 

@@ -89,7 +89,7 @@ func (f *fixture) inProcesses(name string) Handler {
 func TestIsolate_Each(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.options.Slots, f.limits.Attempts, f.limits.Timeout = 1, 1, time.Minute
+	f.options.Slots, f.limits.Attempts, f.limits.Timeout = 1, 1, 10*time.Minute
 	o := f.run(f.inProcesses("each"), "in.txt", lines("a", "exit", "b", "error", "drop", "c", "panic", "scope", "scoped", "d"))
 	require.Equal(t, lines(`"a!"`, `"b!"`, `"c!"`, `"scoped"`, `"d!"`), o.output)
 	require.Equal(t, []int64{1, 3, 6, 7}, o.items())

@@ -84,7 +84,7 @@ func TestWorker_AwaitStopsAsksAllRunning(t *testing.T) {
 		}
 	}).Return(nil, errors.New("nobody answers"))
 	w := &Worker{pool: "score", client: jobs.NewClient(tc, nil), stopsLimit: time.Hour}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // matters only if something is broken
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // matters only if something is broken
 	defer cancel()
 	require.NoError(t, w.awaitStops(ctx))
 	require.NoError(t, ctx.Err())

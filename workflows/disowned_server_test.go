@@ -42,7 +42,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 	})
 	for round := range 3 { // each ends the one before, whose legs are open
 		j.start(jobs.StartOptions{Fresh: true})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		text := fmt.Sprint("round ", round)
 		for {
 			// The client may still have put it to the run before, which has ended.
@@ -63,7 +63,7 @@ func TestFeed_LegsOfAnEarlierRunAreDisowned(t *testing.T) {
 		require.Equal(t, text, got)
 		slow.Store(true)
 		require.Eventually(t, func() bool { // a leg that does not know yet that its job has ended may take the first one
-			if !assert.NoError(t, feed.PutWait(t.Context(), time.Minute, "in hand")) {
+			if !assert.NoError(t, feed.PutWait(t.Context(), 10*time.Minute, "in hand")) {
 				return true
 			}
 			select {

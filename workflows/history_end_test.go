@@ -70,7 +70,7 @@ func (j *theJob) hold(name string, at wire.SlotRef) {
 // holdWith takes a batch like a worker of that name whose only heartbeat says what hint returns.
 func (j *theJob) holdWith(name string, hint func(wire.ProcessInput) wire.Hint) {
 	j.t.Helper()
-	ctx, cancel := context.WithTimeout(j.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(j.t.Context(), 10*time.Minute)
 	defer cancel()
 	service := j.s.temporal.WorkflowService()
 	var token []byte

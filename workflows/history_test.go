@@ -375,7 +375,7 @@ func (j *theJob) startAndHold(waits func(text string) bool) (release func()) {
 	for range slots {
 		select {
 		case <-waiting:
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute):
 			require.Fail(j.t, "the job did not get so far")
 		}
 	}

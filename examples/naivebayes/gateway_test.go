@@ -80,7 +80,7 @@ func TestReadme_Gateway(t *testing.T) {
 				t.Skipf("there is no %s on this machine", name)
 			}
 			step := steps[name]
-			limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+			limited, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			shell := exec.CommandContext(limited, "sh", "-c", strings.ReplaceAll(step[0], "http://127.0.0.1:8080", url))
 			shell.Dir = root

@@ -136,7 +136,7 @@ func TestTakeOver_LooksAtInputsBesideEachOther(t *testing.T) {
 	n := New(access, nil)
 	table, err := n.List(t.Context(), nil, wire.PlanInput{Spec: job.Spec{Files: &job.Files{Input: []string{dir}}}.WithDefaults()})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	require.NoError(t, n.allUnchanged(ctx, table))
 }

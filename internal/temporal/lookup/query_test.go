@@ -81,7 +81,7 @@ func TestQuery_WhileAWorkflowGoesOn(t *testing.T) {
 	require.NoError(t, w.Start())
 	defer w.Stop()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	_, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "w", TaskQueue: "queue"}, hopping)
 	require.NoError(t, err)

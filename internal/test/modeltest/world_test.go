@@ -354,7 +354,7 @@ func (w *simWriter) Abort() { w.over = true }
 // start begins an attempt on a process; it stands before its first operation.
 func (w *world) start(p *process, broken breakage, do func(ctx context.Context) error) *execution {
 	e := &execution{process: p, broken: broken, moved: make(chan struct{}), turn: make(chan int)}
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), executionKey{}, e), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), executionKey{}, e), 10*time.Minute)
 	e.cancel = cancel
 	go func() {
 		defer cancel()
