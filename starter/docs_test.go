@@ -111,11 +111,26 @@ func (b *box) paste(blocks []string, replace ...string) *process {
 	bin, port := b.t.TempDir(), freePort(b.t)
 	wrapper := "#!/bin/sh\n[ \"$1\" != server ] || { shift; set -- server --port " + port + " --ui-port 0 \"$@\"; }\nexec " + path + " \"$@\"\n"
 	jobtest.WriteProgram(b.t, filepath.Join(bin, "stint"), wrapper)
+	writeTimeout(b.t, bin)
 	replace = append(replace, "one:7233", "127.0.0.1:"+port, "8429", freePort(b.t))
 	text := strings.NewReplacer(replace...).Replace(strings.Join(blocks, "\n"))
 	cmd := exec.Command(shell, "-c", script(b.t, []string{text}))
 	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), b.mark()}
 	return b.spawnCommand(cmd)
+}
+
+// writeTimeout makes a program `timeout -s KILL SECONDS COMMAND…` whose time counts from when a job has begun in the
+// directory .stint: on a slow machine that may be later than a person would see.
+func writeTimeout(t *testing.T, dir string) {
+	t.Helper()
+	jobtest.WriteProgram(t, filepath.Join(dir, "timeout"), `#!/bin/sh
+seconds=$3; shift 3
+jobs() { ls .stint/jobs 2> /dev/null | wc -l; }
+had=$(jobs)
+"$@" & pid=$!
+until [ $(jobs) -gt $had ] || ! kill -0 $pid; do sleep 0.05; done
+sleep $seconds; kill -KILL $pid; wait $pid
+`)
 }
 
 // tool skips a test that needs a program which is missing, as that of a person who does not have it would.

@@ -29,7 +29,7 @@ const (
 	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that
 	// has none and waits for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has
 	// connected, and only have to be shorter than for ever.
-	limitBound = 45 * time.Second
+	limitBound = 90 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
 	// atOnce is how many commands of a trouble run beside each other.
@@ -330,13 +330,16 @@ func (a *attempt) wave() int {
 }
 
 // limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches
-// all jobs.
+// all jobs. Of a server that answers nothing it learns no more, and gives that up by itself later.
 func (a *attempt) limit() time.Duration {
-	limit := min(max(time.Second, 10*a.startUp), 4*time.Second)
-	if a.wave() > 0 && !a.trouble.deaf {
-		limit *= 4
+	limit := max(time.Second, 20*a.startUp)
+	switch {
+	case a.trouble.deaf:
+		return min(limit, 4*time.Second)
+	case a.wave() > 0:
+		return 4 * min(limit, 15*time.Second)
 	}
-	return limit
+	return min(limit, 15*time.Second)
 }
 
 // runAll runs all attempts, several beside each other.

@@ -21,9 +21,14 @@ func TestPictures_Terminal(t *testing.T) {
 	python := pytest.Find(t)
 	tool(t, "bash", "timeout", "awk")
 	b := setup(t)
+	bin := t.TempDir()
+	writeTimeout(t, bin)
 	stint, err := binary()
 	require.NoError(t, err)
-	p := b.spawnCommand(&exec.Cmd{Path: python, Args: []string{python, root(t) + "/docs/pictures/terminal.py", stint}, Env: []string{b.mark()}}).exits(starter.ExitOK)
+	p := b.spawnCommand(&exec.Cmd{
+		Path: python, Args: []string{python, root(t) + "/docs/pictures/terminal.py", stint},
+		Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), b.mark()},
+	}).exits(starter.ExitOK)
 	var shown strings.Builder
 	for d := xml.NewDecoder(strings.NewReader(p.stdout.String())); ; {
 		token, err := d.Token()
