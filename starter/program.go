@@ -99,7 +99,7 @@ func (p *Program) webUI(address, namespace string) {
 // arguments and the environment of the process; tests call it with their own.
 func Execute(ctx context.Context, p Program, args []string) int {
 	root := newRoot(&p)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // without any it would take those of the process
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)

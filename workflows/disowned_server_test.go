@@ -136,7 +136,7 @@ func TestFeed_ItemsLeftWaitForALegOfAnEarlierRun(t *testing.T) {
 	})
 	j.start(jobs.StartOptions{})
 	items := make([]string, 2*wire.FirstPage) // one page is the job's own, the other one a leg's
-	require.NoError(t, feed.PutWait(t.Context(), time.Minute, items...))
+	require.NoError(t, feed.PutWait(t.Context(), 10*time.Minute, items...))
 	require.NoError(t, j.run.Stop(t.Context(), job.Stop{}))
 	stopped, err := j.wait()
 	require.NoError(t, err)

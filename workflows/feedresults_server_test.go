@@ -260,6 +260,11 @@ func TestFeed_F11_Results(t *testing.T) {
 			for done := false; !done; {
 				done = true
 				for r, err := range reader.Results(ctx, at, jobs.ResultsOptions{Every: 20 * time.Millisecond}) {
+					if jobs.Unanswered(err) && ctx.Err() == nil { // so it may be on a busy machine
+						t.Logf("reading goes on after an error: %v", err)
+						done = false
+						break
+					}
 					if !assert.NoError(t, err) {
 						break
 					}
@@ -285,7 +290,7 @@ func TestFeed_F11_Results(t *testing.T) {
 		if i%10 == 3 {
 			text = "bad"
 		}
-		require.NoError(t, feed.PutWait(ctx, time.Minute, text))
+		require.NoError(t, feed.PutWait(ctx, 10*time.Minute, text))
 		if text != "bad" {
 			want = append(want, text)
 		}
@@ -356,7 +361,7 @@ func TestFeed_F4_ResetsRaceResults(t *testing.T) {
 			defer one.Release()
 			for i := range 40 {
 				text := fmt.Sprintf("session %d item %d", session, i)
-				err := one.PutWait(ctx, time.Minute, text)
+				err := one.PutWait(ctx, 10*time.Minute, text)
 				if jobs.IsCode(err, jobs.CodeSession) {
 					return
 				}

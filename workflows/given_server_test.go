@@ -145,7 +145,7 @@ func TestFeed_G1_TerminatedBeforeTheNextRunBegins(t *testing.T) {
 			put := func(text string) {
 				t.Helper()
 				all = append(all, text)
-				require.NoError(t, feed.PutWait(t.Context(), time.Minute, text))
+				require.NoError(t, feed.PutWait(t.Context(), 10*time.Minute, text))
 			}
 			put("slow 1")
 			<-held // in a batch of its own
