@@ -32,6 +32,8 @@ const (
 	limitBound = 90 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
+	// slowStartUp is how long a command that does nothing takes on a slow machine.
+	slowStartUp = 200 * time.Millisecond
 	// atOnce is how many commands of a trouble run beside each other.
 	atOnce = 16
 )
@@ -454,8 +456,11 @@ func (a *attempt) unclear(said string) error {
 	return nil
 }
 
-// serverMayBeLate: a short limit may be over before the server of a busy machine has answered.
-func (a *attempt) serverMayBeLate() bool { return a.way == limitedTo && a.limited }
+// serverMayBeLate: a short limit may be over before the server of a busy machine has answered, and on a slow one a
+// request's own limit, too.
+func (a *attempt) serverMayBeLate() bool {
+	return a.way == limitedTo && a.limited || a.startUp > slowStartUp
+}
 
 // until waits until something holds. It returns false if the process has ended before, or the time is over.
 func (p *process) until(limit time.Duration, holds func() bool) bool {

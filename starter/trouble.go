@@ -149,10 +149,8 @@ func lookedAt(spec job.Spec) string {
 
 // waits says after a while that nothing is planned yet, and what is looked at.
 func (p *progress) waits(r job.Report, now time.Time) {
-	if p.lookedAt == "" || p.json || r.State != job.Running || r.Planned > 0 || r.PlanDone || r.Outage != nil {
-		return
-	}
-	if now.Sub(r.Started) > plannedWithin {
+	unplanned := r.State == job.Running && r.Planned == 0 && !r.PlanDone && r.Outage == nil
+	if unplanned && p.lookedAt != "" && !p.json && now.Sub(r.Started) > plannedWithin {
 		p.say(p.lookedAt)
 	}
 }
@@ -266,10 +264,17 @@ func (p *Program) silentPool(ctx context.Context, client *jobs.Client, pool stri
 // answersWithin is how long a job may take to show that somebody answers for it.
 const answersWithin = time.Second
 
+// answerTries is how often it is asked if the server, of a busy machine, takes longer to hand on the question.
+const answerTries = 4
+
 // answers reports whether somebody answers for a job; also if that is not known.
 func answers(ctx context.Context, run *jobs.Run) bool {
-	_, err := reportWithin(ctx, run, answersWithin)
-	return !wraps[*jobs.UnansweredError](err)
+	for range answerTries {
+		if _, err := reportWithin(ctx, run, answersWithin); err == nil || wraps[*jobs.UnansweredError](err) {
+			return err == nil
+		}
+	}
+	return true
 }
 
 // whoDoesNotAnswer is whoIsSilent for a job that has not answered.
@@ -278,10 +283,8 @@ func (p *Program) whoDoesNotAnswer(ctx context.Context, client *jobs.Client, run
 	if lookup.Away(err) {
 		return fmt.Sprintf(serverAway, p.server)
 	}
-	if said := p.whoIsSilent(ctx, client, run, []string{pool}); said != "" {
-		return said
-	}
-	return fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+	gone := fmt.Sprintf("the workers of pool %s have been too busy, frozen or gone ('%s workers' lists them)", pool, p.name())
+	return cmp.Or(p.whoIsSilent(ctx, client, run, []string{pool}), gone)
 }
 
 // poolOf asks the server for the job's pool.
