@@ -191,10 +191,14 @@ exec < $f; rm $f; tee -a $BOX/witness`)}
 	c.start("out.txt", "--feed", "--format", "text", "--capacity", "150")
 	feed := c.feed()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
-	defer cancel()
-	require.NoError(t, feed.PutWait(ctx, patience, long))
 	a := &callers{c: c, next: 1, fates: map[string]fate{long: done}, kinds: map[string]int{}}
 	var all sync.WaitGroup
+	defer func() { // none may outlive a round that has failed
+		a.end()
+		cancel()
+		all.Wait()
+	}()
+	require.NoError(t, feed.PutWait(ctx, patience, long))
 	for range callingPutters {
 		all.Go(func() { a.put(ctx, feed) })
 	}

@@ -99,9 +99,12 @@ func withstandFeeding(t *testing.T, n, number int) {
 	c.start("out.txt", "--feed", "--format", "text", "--capacity", itoa(feedCapacity))
 	feed := c.feed()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
-	defer cancel()
 	f := &feeders{c: c}
 	var putting sync.WaitGroup
+	defer func() { // none may outlive a round that has failed
+		cancel()
+		putting.Wait()
+	}()
 	for range feedPutters {
 		putting.Go(func() { f.put(ctx, feed) })
 	}

@@ -46,7 +46,7 @@ func TestD53_BatchesThatEndWhileTheServerIsAway(t *testing.T) {
 	var cut atomic.Bool
 	via := s.cutOff(t, &cut, "RecordActivityTaskHeartbeat", "RespondActivityTaskCompleted", "RespondActivityTaskFailed", "RespondActivityTaskCanceled")
 	j := s.newJobVia(t, via, "ends-while-away", 10, "x")
-	j.spec.Attempts = 1
+	j.spec.Attempts, j.spec.Expiry = 1, 8*time.Second // the next execution heartbeats within it on a slow machine, too
 	begun, reported := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int64
 	j.on(func(ctx context.Context, text string) (string, error) {
