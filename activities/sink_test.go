@@ -132,7 +132,7 @@ func TestD20_APipeGetsNothingAgainWithAnotherFile(t *testing.T) {
 	go func() { defer close(finished); f.finish(heads...) }()
 	select {
 	case <-finished: // nobody reads the pipe: a write would wait
-	case <-time.After(10 * time.Minute):
+	case <-time.After(20 * time.Second):
 		_, _ = os.ReadFile(f.path("errors"))
 		<-finished
 		t.Error("the pipe gets its bytes again")

@@ -3,6 +3,7 @@ package starter_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,14 @@ func TestGolden_Help(t *testing.T) {
 		require.Contains(t, help, "\n  "+cmd.Name()+" ")
 	}
 	require.Equal(t, help, b.stint().exits(starter.ExitOK).stdout.String())
+}
+
+// Without arguments a command takes none of its process's.
+func TestExecute_ArgumentsOfTheProcess(t *testing.T) {
+	before := os.Args
+	defer func() { os.Args = before }()
+	os.Args = []string{"other", "unheard-of"}
+	setup(t).stint().exits(starter.ExitOK)
 }
 
 // Every help fits into 100 columns; every flag of a command with many is in a group.

@@ -29,11 +29,9 @@ const (
 	// limitBound and aloneBound are how long a command may take that has a time limit, see attempt.limit, and one that
 	// has none and waits for no job; endBound is how long it may take to end at Ctrl-C. They count from when it has
 	// connected, and only have to be shorter than for ever.
-	limitBound = 90 * time.Second
+	limitBound = 45 * time.Second
 	aloneBound = 90 * time.Second
 	endBound   = 30 * time.Second
-	// slowStartUp is how long a command that does nothing takes on a slow machine.
-	slowStartUp = 200 * time.Millisecond
 	// atOnce is how many commands of a trouble run beside each other.
 	atOnce = 16
 )
@@ -332,14 +330,14 @@ func (a *attempt) wave() int {
 }
 
 // limit is the command's time limit: what it must learn within that takes longer on a slow machine, and if it reaches
-// all jobs. Of a server that answers nothing it learns no more, and gives that up by itself later.
+// all jobs. A server that answers nothing is given up after some seconds, whatever the limit is.
 func (a *attempt) limit() time.Duration {
 	limit := max(time.Second, 20*a.startUp)
 	switch {
 	case a.trouble.deaf:
 		return min(limit, 4*time.Second)
 	case a.wave() > 0:
-		return 4 * min(limit, 15*time.Second)
+		return min(4*limit, 30*time.Second)
 	}
 	return min(limit, 15*time.Second)
 }
@@ -456,11 +454,8 @@ func (a *attempt) unclear(said string) error {
 	return nil
 }
 
-// serverMayBeLate: a short limit may be over before the server of a busy machine has answered, and on a slow one a
-// request's own limit, too.
-func (a *attempt) serverMayBeLate() bool {
-	return a.way == limitedTo && a.limited || a.startUp > slowStartUp
-}
+// serverMayBeLate: a short limit may be over before the server of a busy machine has answered.
+func (a *attempt) serverMayBeLate() bool { return a.way == limitedTo && a.limited }
 
 // until waits until something holds. It returns false if the process has ended before, or the time is over.
 func (p *process) until(limit time.Duration, holds func() bool) bool {

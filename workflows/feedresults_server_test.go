@@ -260,11 +260,6 @@ func TestFeed_F11_Results(t *testing.T) {
 			for done := false; !done; {
 				done = true
 				for r, err := range reader.Results(ctx, at, jobs.ResultsOptions{Every: 20 * time.Millisecond}) {
-					if jobs.Unanswered(err) && ctx.Err() == nil { // so it may be on a busy machine
-						t.Logf("reading goes on after an error: %v", err)
-						done = false
-						break
-					}
 					if !assert.NoError(t, err) {
 						break
 					}
