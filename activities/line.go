@@ -3,6 +3,7 @@ package activities
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -217,7 +218,8 @@ func (l *line) take() *assignment {
 		}
 		if len(l.parked) > 0 {
 			if p := l.due(); p != nil {
-				l.unpark(p)
+				l.parked = slices.DeleteFunc(l.parked, func(other *assignment) bool { return other == p })
+				l.handOut(p)
 				return p
 			}
 		}

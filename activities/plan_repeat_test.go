@@ -152,7 +152,7 @@ func TestPlan_OtherProcessLeavesStdinAlone(t *testing.T) {
 	r, w := io.Pipe()
 	f.serve(&callstest.Handler{As: calls.Traits{Form: calls.Lines}}, Options{Stdin: r})
 	go func() {
-		line := strings.Repeat("x", 1<<16-1) + "\n"
+		line := strings.Repeat("x", 1023) + "\n"
 		for range int(inputs.SpoolChunk)/len(line) + 1 {
 			_, _ = io.WriteString(w, line)
 		}
@@ -216,7 +216,7 @@ func TestPlan_OlderRunDoesNotClaimAfterNewerOne(t *testing.T) {
 // A copy is continued by another worker only if the input is what it was.
 func TestPlan_CopyOfReplacedInputIsNotContinued(t *testing.T) {
 	t.Parallel()
-	line := strings.Repeat("x", 1<<16-1) + "\n"
+	line := strings.Repeat("x", 1023) + "\n"
 	content := strings.Repeat(line, int(inputs.SpoolChunk)/len(line)+8)
 	f := setupLines(t, "in.txt.gz", gzipped(t, content))
 	f.page(2)

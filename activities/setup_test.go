@@ -26,7 +26,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	inputs.SpoolChunk = 256 << 10 // so that small inputs have several
+	goleak.VerifyTestMain(m)
+}
 
 // fixture is a job in its own directory, with activities that run it.
 type fixture struct {

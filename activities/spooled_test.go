@@ -154,7 +154,7 @@ func TestStdinComplete_NotYet(t *testing.T) {
 // The first page needs less than a chunk of the standard input: it must not wait for its end.
 func TestPlan_StdinChunks(t *testing.T) {
 	t.Parallel()
-	line := strings.Repeat("x", 1<<16-1) + "\n"
+	line := strings.Repeat("x", 1023) + "\n"
 	r, w := io.Pipe()
 	f := setup(t)
 	f.spec.Files.Input, f.spec.BatchItems = []string{"-"}, 10

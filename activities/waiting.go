@@ -196,12 +196,6 @@ func (l *line) due() *assignment {
 	return nil
 }
 
-// unpark hands out an assignment that has waited.
-func (l *line) unpark(p *assignment) {
-	l.parked = slices.DeleteFunc(l.parked, func(other *assignment) bool { return other == p })
-	l.handOut(p)
-}
-
 // look ends the line if nothing is left to be handed out.
 func (l *line) look() {
 	w := l.e.watch

@@ -287,10 +287,19 @@ func (r *Run) Listed(ctx context.Context) (Listed, error) {
 // answer; without one, Report fails when ctx ends (see [Client.Pollers]). It then returns, beside the error, the last
 // numbers that are known, and their time (Report.AsOf). An unknown name is a *NotFoundError.
 func (r *Run) Report(ctx context.Context) (job.Report, error) {
-	return r.reportWith(ctx, newJobProgress(r))
+	return r.reportWith(ctx, newJobProgress(r).ask)
 }
 
-func (r *Run) reportWith(ctx context.Context, g *jobProgress) (job.Report, error) {
+// ownReport is Report without what only its legs know, which are not asked: what has been committed is the job's.
+func (r *Run) ownReport(ctx context.Context) (job.Report, error) {
+	return r.reportWith(ctx, func(ctx context.Context) (job.Report, error) {
+		answer, err := r.ask(ctx, nil)
+		return answer.Report, err
+	})
+}
+
+// reportWith asks a job that runs for its report, and reads that of another.
+func (r *Run) reportWith(ctx context.Context, ask func(context.Context) (job.Report, error)) (job.Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return job.Report{}, err
@@ -308,6 +317,5 @@ func (r *Run) reportWith(ctx context.Context, g *jobProgress) (job.Report, error
 		}
 		return report, nil
 	}
-	err = g.ask(ctx)
-	return g.report, err
+	return ask(ctx)
 }

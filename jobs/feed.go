@@ -60,7 +60,7 @@ type Feed[In, Out any] struct {
 	name   string
 	client *feedclient.Client
 	store  FeedStore
-	report func(context.Context) (job.Report, error) // the job's
+	report func(context.Context) (job.Report, error) // the job's own
 	shared shared
 
 	capacity atomic.Int64 // 0: not known yet
@@ -70,7 +70,7 @@ type Feed[In, Out any] struct {
 func NewFeed[In, Out any](c *Client, name string, o FeedOptions) *Feed[In, Out] {
 	run := c.Get(name)
 	f := newFeed[In, Out](feedclient.Temporal(c.temporal, name, &feedJob{run: run}), name, o)
-	f.report = run.Report
+	f.report = run.ownReport
 	return f
 }
 

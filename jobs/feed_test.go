@@ -579,6 +579,56 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	})
 }
 
+// A question that the job does not answer at once ends no caller and no reader; that there is no such job does.
+func TestFeed_F11_LateReport(t *testing.T) {
+	t.Parallel()
+	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
+		f.store = committed{}
+		var late int
+		var wrong error
+		f.report = func(context.Context) (job.Report, error) {
+			if late--; late >= 0 {
+				return job.Report{}, wrong
+			}
+			return job.Report{State: job.Completed, Feed: &job.FeedReport{}}, nil
+		}
+		reads := func(n int, why error) error {
+			late, wrong = n, why
+			for r, err := range f.Results(t.Context(), FeedCursor{}, ResultsOptions{}) {
+				if err != nil {
+					return err
+				}
+				require.Equal(t, echo{Of: "a"}, r.Out)
+			}
+			return nil
+		}
+		unanswered := &UnansweredError{Name: "risk", Err: context.DeadlineExceeded}
+		require.NoError(t, reads(askTries-1, unanswered))
+		require.ErrorIs(t, reads(askTries, unanswered), unanswered)
+		require.ErrorAs(t, reads(1, &NotFoundError{Name: "risk"}), new(*NotFoundError))
+
+		late, wrong = askTries-1, unanswered
+		found, err := f.fetch(t.Context(), wire.ItemResult{Item: 3, Stored: true}, time.Now())
+		require.NoError(t, err)
+		require.Equal(t, echoed, string(found.Result))
+	})
+}
+
+// committed is a store in which every item has one result.
+type committed struct{ FeedStore }
+
+const echoed = `{"of":"a"}`
+
+func (committed) Find(context.Context, job.Report, int64) (wire.ItemResult, bool, error) {
+	return wire.ItemResult{Result: []byte(echoed)}, true, nil
+}
+
+func (c committed) Follow(FeedCursor) FeedFollower { return c }
+
+func (committed) Next(_ context.Context, _ job.Report, yield func([]byte, FeedCursor) error) error {
+	return yield([]byte(echoed), FeedCursor{Item: 1})
+}
+
 // TestD14_SilentFeed: a feed whose workers have died or are frozen does not answer. Every request keeps its own limit,
 // and says so.
 func TestD14_SilentFeed(t *testing.T) {

@@ -111,7 +111,7 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 	}
 	follower := f.store.Follow(from)
 	for {
-		report, err := f.report(ctx)
+		report, err := f.ask(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -145,10 +145,8 @@ func (f *Feed[In, Out]) follow(ctx context.Context, from FeedCursor, o ResultsOp
 }
 
 const (
-	// A result that is stored and not committed yet is looked for every findEvery, and at most findTries reports in a
-	// row may fail.
-	findEvery = 500 * time.Millisecond
-	findTries = 5
+	findEvery = 500 * time.Millisecond // how often a result that is stored and not committed yet is looked for
+	askTries  = 5                      // after each but the last, it waits for findEvery
 )
 
 // fetch returns an outcome, which it reads from the store if it is there. start is when the item was given to the
@@ -184,21 +182,19 @@ func (f *Feed[In, Out]) fromStore(ctx context.Context, o wire.ItemResult) (wire.
 			return found, err
 		}
 	}
-	for failed := 0; ; {
+	for {
 		report, err := f.recent(ctx)
-		if err == nil {
-			failed = 0
-			found, ok, err := f.store.Find(ctx, report, o.Item)
-			switch final := report.State.Final(); { // nothing more will be committed
-			case ok && err == nil:
-				return found, nil
-			case err != nil && (final || !errors.Is(err, fs.ErrNotExist)):
-				return o, err
-			case final:
-				return o, errors.New("the feed has ended, and has not recorded it")
-			}
-		} else if failed++; failed == findTries {
+		if err != nil {
 			return o, err
+		}
+		found, ok, err := f.store.Find(ctx, report, o.Item)
+		switch final := report.State.Final(); { // nothing more will be committed
+		case ok && err == nil:
+			return found, nil
+		case err != nil && (final || !errors.Is(err, fs.ErrNotExist)):
+			return o, err
+		case final:
+			return o, errors.New("the feed has ended, and has not recorded it")
 		}
 		if !backoff.Wait(findEvery, ctx.Done()) {
 			return o, ctx.Err()
@@ -222,11 +218,22 @@ func (f *Feed[In, Out]) recent(ctx context.Context) (job.Report, error) {
 		return job.Report{}, ctx.Err()
 	}
 	if f.shared.at.IsZero() || time.Since(f.shared.at) >= findEvery {
-		report, err := f.report(ctx)
+		report, err := f.ask(ctx)
 		if err != nil {
 			return job.Report{}, err
 		}
 		f.shared.report, f.shared.at = report, time.Now()
 	}
 	return f.shared.report, nil
+}
+
+// ask returns the job's own report. It asks up to askTries times: one question that a busy server or worker does not
+// answer ends no reader.
+func (f *Feed[In, Out]) ask(ctx context.Context) (job.Report, error) {
+	for tries := 1; ; tries++ {
+		report, err := f.report(ctx)
+		if err == nil || tries == askTries || errors.As(err, new(*NotFoundError)) || !backoff.Wait(findEvery, ctx.Done()) {
+			return report, err
+		}
+	}
 }

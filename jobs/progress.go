@@ -48,7 +48,7 @@ func newJobProgress(r *Run) *jobProgress {
 
 // again asks once more. It returns no error if nobody answers.
 func (g *jobProgress) again(ctx context.Context) error {
-	report, err := g.run.reportWith(ctx, g)
+	report, err := g.run.reportWith(ctx, g.ask)
 	if _, ok := errors.AsType[*trap.DefectError](err); ok {
 		return err
 	}
@@ -59,18 +59,18 @@ func (g *jobProgress) again(ctx context.Context) error {
 }
 
 // ask asks the job and its legs. After an error the report has the last numbers that are known.
-func (g *jobProgress) ask(ctx context.Context) error {
+func (g *jobProgress) ask(ctx context.Context) (job.Report, error) {
 	r := g.run
 	desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, r.name, "")
 	if err != nil {
-		return fmt.Errorf("asking for job %s: %w", r.name, err)
+		return g.report, fmt.Errorf("asking for job %s: %w", r.name, err)
 	}
 	g.readHeartbeats(ctx, desc)
 	named := g.named()
-	answer, err := ask[wire.Answer](ctx, r, r.name, wire.QueryReport, named)
+	answer, err := r.ask(ctx, named)
 	if err != nil {
 		g.report = g.lastKnown(desc)
-		return r.asked("for its report", err)
+		return g.report, err
 	}
 	g.job, g.at, g.flying = &answer, time.Now(), answer.Flying
 	report := answer.Report
@@ -86,7 +86,16 @@ func (g *jobProgress) ask(ctx context.Context) error {
 		report.Outage = r.heldUp(ctx, report.OpenLegs)
 	}
 	g.report = report
-	return err
+	return report, err
+}
+
+// ask asks the job alone.
+func (r *Run) ask(ctx context.Context, named []string) (wire.Answer, error) {
+	answer, err := ask[wire.Answer](ctx, r, r.name, wire.QueryReport, named)
+	if err != nil {
+		return answer, r.asked("for its report", err)
+	}
+	return answer, nil
 }
 
 // ask sends a query that names executions.

@@ -131,18 +131,37 @@ func TestReport_LegDoesNotAnswer(t *testing.T) {
 	asked().Return(nil, notNow)
 
 	g := newJobProgress(c.Get("nightly"))
-	require.True(t, Unanswered(g.ask(t.Context())))
-	require.EqualValues(t, 30, g.report.OK)
-	require.Equal(t, began.Add(time.Second), g.report.AsOf)
-	require.Equal(t, []string{leg1}, g.report.Silent)
+	report, err := g.ask(t.Context())
+	require.True(t, Unanswered(err))
+	require.EqualValues(t, 30, report.OK)
+	require.Equal(t, began.Add(time.Second), report.AsOf)
+	require.Equal(t, []string{leg1}, report.Silent)
 
-	require.NoError(t, g.ask(t.Context()))
-	require.EqualValues(t, 43, g.report.OK)
-	require.Zero(t, g.report.AsOf)
+	report, err = g.ask(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 43, report.OK)
+	require.Zero(t, report.AsOf)
 
-	require.True(t, Unanswered(g.ask(t.Context())))
-	require.EqualValues(t, 43, g.report.OK, "the last that is known")
-	require.Equal(t, g.legs[leg1].at, g.report.AsOf)
+	report, err = g.ask(t.Context())
+	require.True(t, Unanswered(err))
+	require.EqualValues(t, 43, report.OK, "the last that is known")
+	require.Equal(t, g.legs[leg1].at, report.AsOf)
+}
+
+// Who reads what a feed has recorded asks no leg, so that none can keep it waiting.
+func TestReport_OfTheJobAlone(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
+	answer := wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Manifests: []string{"head"}, OpenLegs: []string{leg1}}}
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, answer), nil).Once()
+	report, err := c.Get("nightly").ownReport(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"head"}, report.Manifests)
+	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(nil, notNow)
+	_, err = c.Get("nightly").ownReport(t.Context())
+	require.True(t, Unanswered(err))
+	tc.AssertNotCalled(t, "QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress)
 }
 
 // 14.1: while a job is followed and does not answer, its last numbers come at every tick, with their age.

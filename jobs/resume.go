@@ -358,7 +358,7 @@ func closedByServer(status enums.WorkflowExecutionStatus) bool {
 // lastWords returns the report of a job that has ended without one, from its history.
 func (r *Run) lastWords(ctx context.Context, why string, ended time.Time) (job.Report, error) {
 	known := newJobProgress(r)
-	err := known.ask(ctx)
+	_, err := known.ask(ctx)
 	if notReady(err) {
 		err = known.recall(ctx, err)
 	}

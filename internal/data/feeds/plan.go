@@ -207,8 +207,8 @@ func (f *finder) find(first, end int64) {
 func (p *plan) writeTable(ctx context.Context) (string, error) {
 	name := p.in.Ref.Job
 	table := inputs.Table{SourceTable: wire.SourceTable{Sources: []wire.Source{{URL: SourceName(name), Shape: p.shape, Own: true}}}}
-	for i := range p.spills {
-		table.Sources = append(table.Sources, sourceOf(&p.spills[i], name, p.shape))
+	for _, s := range p.spills { // its batches are ranges of its bytes
+		table.Sources = append(table.Sources, wire.Source{URL: SourceName(name), Size: s.Bytes, Shape: p.shape, Spool: s.Key, Own: true, Spilled: true, Session: s.Session})
 	}
 	key := ledger.NewSourcesKey(p.in.Ref)
 	return key, inputs.WriteTable(ctx, p.dir, key, &table)
@@ -327,11 +327,6 @@ func readSpill(ctx context.Context, dir store.Dir, s *wire.Spill, each func(leng
 			"they have %d lines, %d bytes, %s, and had %d lines, %d bytes, %s", count, size, ledger.FormatSum(sum), s.Count, s.Bytes, ledger.FormatSum(s.Sum))))
 	}
 	return nil
-}
-
-// sourceOf returns a spill as a source of batches, which are ranges of its bytes.
-func sourceOf(s *wire.Spill, jobName string, shape wire.Shape) wire.Source {
-	return wire.Source{URL: SourceName(jobName), Size: s.Bytes, Shape: shape, Spool: s.Key, Own: true, Spilled: true, Session: s.Session}
 }
 
 // OpenSpilled reads the items of a batch of a spill.

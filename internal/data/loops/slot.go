@@ -135,7 +135,7 @@ func (t *ticks) waitUntil(at time.Time) error {
 		if part, ok := s.parts.next(); ok {
 			wait = min(wait, time.Until(part))
 		}
-		if !t.sleep(wait) {
+		if !backoff.Wait(wait, t.slot.o.Soon) {
 			return io.EOF
 		}
 		if !time.Now().Before(at) {
@@ -145,11 +145,6 @@ func (t *ticks) waitUntil(at time.Time) error {
 			return err
 		}
 	}
-}
-
-// sleep returns false if the execution is to end.
-func (t *ticks) sleep(d time.Duration) bool {
-	return backoff.Wait(d, t.slot.o.Soon)
 }
 
 // begin counts the tick that begins now.

@@ -106,7 +106,7 @@ func (p *parser) object(known []string, field func(name string) bool) bool {
 		}
 		switch k := find(known, name); {
 		case k < 0:
-			if slices.ContainsFunc(known, func(k string) bool { return bytes.EqualFold(name, []byte(k)) }) || !p.skip() {
+			if slices.ContainsFunc(known, func(k string) bool { return bytes.EqualFold(name, []byte(k)) }) || !p.value(new(json.RawMessage)) {
 				return false
 			}
 		case seen&(1<<k) != 0 || !field(known[k]):
@@ -194,11 +194,6 @@ func (p *parser) other(r *wire.ResultFrame) bool {
 	r.Value = p.b[begin:end:end]
 	r.NotJSON = !json.Valid(r.Value)
 	return true
-}
-
-func (p *parser) skip() bool {
-	var value json.RawMessage
-	return p.value(&value)
 }
 
 // json has encoding/json read the value.

@@ -43,12 +43,6 @@ func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
 	return p
 }
 
-// counted returns what the job hears of the leg's progress.
-func (d *Dispatcher) counted() job.Counted {
-	t := d.sofar.Totals
-	return job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
-}
-
 // oldest describes the batch that has been in flight for longest; "" if none is.
 func (d *Dispatcher) oldest() string {
 	if len(d.flying) == 0 {
@@ -216,8 +210,9 @@ func CountsOf(o wire.LegOutcomes) wire.Counts {
 
 // counts returns those that the job hears of, now.
 func (d *Dispatcher) counts() wire.Counts {
-	c := d.ownCounts()
-	c.Leg, c.Sofar = d.State.Number, d.counted()
+	c, t := d.ownCounts(), d.sofar.Totals
+	c.Leg = d.State.Number
+	c.Sofar = job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
 	d.report.at, d.report.batches = c.Sofar.At, c.Sofar.Batches
 	return c
 }

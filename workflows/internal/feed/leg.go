@@ -140,7 +140,7 @@ func newFeedLeg(ctx workflow.Context, in wire.FeedLegInput) *feedLeg {
 	l.bar, l.halt = workflow.GetSignalChannel(ctx, wire.SignalBar), workflow.GetSignalChannel(ctx, wire.SignalHalt)
 	l.intake = intake.New(intake.Limits{Capacity: in.Spec.Feed.Capacity, Bytes: in.Spec.Feed.CapacityBytes, Keep: in.Spec.Feed.Keep})
 	l.supply = &feedSupply{ctx: ctx, spec: in.Spec, intake: l.intake}
-	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, l.batchEnded)
+	l.link = dispatch.NewParentLink(ctx, in.Ref.Run, in.Number, func() { l.free(); l.describe() })
 	l.commits = &feedCommits{leg: l, heads: in.Previous}
 	c := dispatch.Config{
 		Spec: in.Spec, State: in.LegState, Supply: l.supply, Recorder: l.commits, Process: l.Process, Link: l.link, MaxEvents: feedEvents, Tally: l.tally,
@@ -197,12 +197,6 @@ func (l *feedLeg) execute(ctx workflow.Context, in wire.ProcessInput) workflow.F
 // crowded reports that a leg's history is so large that it takes no more results.
 func crowded(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistorySize() >= StoreBytes
-}
-
-// batchEnded is called after every end of an execution.
-func (l *feedLeg) batchEnded() {
-	l.free()
-	l.describe()
 }
 
 // free reports capacity that the leg has freed since it was sealed.
