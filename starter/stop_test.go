@@ -16,7 +16,8 @@ func (b *box) slowly() string {
 	return b.script("slowly", "while read line; do sleep 0.02; "+atHold+"; echo $line; echo $line >> $BOX/witness; done")
 }
 
-// interrupted stops a command with a signal once n items have been run, before any other one is.
+// interrupted stops a command with a signal once n items have been run, before any other one is. One of them is in the
+// middle of a call, so that the job does not end at once.
 func (b *box) interrupted(c *command, n int, s os.Signal) {
 	b.t.Helper()
 	eventually(b.t, "some items", func() bool { return b.lines("witness") >= n })
@@ -34,10 +35,10 @@ func TestRun_StopAndContinue(t *testing.T) {
 	b.terminal = true // where a bar says that the job stops
 	b.write("in.txt", numbers(300))
 	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "30", "--call-items", "5", "--slots", "2"}
-	for stops := 1; stops <= 2; stops++ {
-		b.hold(100 * stops)
+	for _, n := range []int{103, 203} {
+		b.hold(n)
 		c := b.start(line...)
-		b.interrupted(c, 100*stops, syscall.SIGINT)
+		b.interrupted(c, n, syscall.SIGINT)
 		require.Contains(t, c.stderr.String(), "stopping (interrupt)")
 		require.Contains(t, c.stderr.String(), "the same command continues")
 		b.requireNoOutput()
@@ -57,8 +58,8 @@ func TestRun_FreshForgetsAStoppedRun(t *testing.T) {
 	b.terminal = true
 	b.write("in.txt", numbers(100))
 	line := []string{"run", "--exec", b.slowly(), "in.txt", "-o", "out.txt", "--batch-items", "10"}
-	b.hold(20)
-	b.interrupted(b.start(line...), 20, syscall.SIGTERM)
+	b.hold(25)
+	b.interrupted(b.start(line...), 25, syscall.SIGTERM)
 	done := b.lines("witness")
 	b.stint(append(line, "--fresh")...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("out.txt"))
@@ -127,8 +128,8 @@ func TestRun_StdinThatWasReadGoesOnWithoutIt(t *testing.T) {
 	b := setup(t)
 	b.terminal = true
 	line := []string{"run", "--exec", b.slowly(), "-", "-o", "out.txt", "--batch-items", "10", "--call-items", "5"}
-	b.hold(30)
-	b.interrupted(b.startWith(stringReader(numbers(100)), line...), 30, syscall.SIGINT)
+	b.hold(33)
+	b.interrupted(b.startWith(stringReader(numbers(100)), line...), 33, syscall.SIGINT)
 	b.startWith(stringReader(""), line...).exits(starter.ExitOK)
 	requireSame(t, numbers(100), b.read("out.txt"))
 	require.Equal(t, 100, b.lines("witness"), "no item is run twice")
