@@ -579,7 +579,8 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	})
 }
 
-// A question that the job does not answer at once ends no caller and no reader; that there is no such job does.
+// A report that fails less than askTries times in a row ends no caller and no reader. If there is no such job, the first
+// failure does.
 func TestFeed_F11_LateReport(t *testing.T) {
 	t.Parallel()
 	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
