@@ -579,8 +579,8 @@ func TestFeed_F3_StoredResultIsNotCommittedInTime(t *testing.T) {
 	})
 }
 
-// A report that fails less than askTries times in a row ends no caller and no reader. If there is no such job, the first
-// failure does.
+// A report that fails up to four times in a row ends no caller and no reader; the fifth failure does. If there is no
+// such job, the first does.
 func TestFeed_F11_LateReport(t *testing.T) {
 	t.Parallel()
 	withFeed(t, feedsim.Options{}, func(t *testing.T, _ *feedsim.Feed, f *Feed[string, echo]) {
@@ -604,11 +604,11 @@ func TestFeed_F11_LateReport(t *testing.T) {
 			return nil
 		}
 		unanswered := &UnansweredError{Name: "risk", Err: context.DeadlineExceeded}
-		require.NoError(t, reads(askTries-1, unanswered))
-		require.ErrorIs(t, reads(askTries, unanswered), unanswered)
+		require.NoError(t, reads(4, unanswered))
+		require.ErrorIs(t, reads(5, unanswered), unanswered)
 		require.ErrorAs(t, reads(1, &NotFoundError{Name: "risk"}), new(*NotFoundError))
 
-		late, wrong = askTries-1, unanswered
+		late, wrong = 4, unanswered
 		found, err := f.fetch(t.Context(), wire.ItemResult{Item: 3, Stored: true}, time.Now())
 		require.NoError(t, err)
 		require.Equal(t, echoed, string(found.Result))

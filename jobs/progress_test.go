@@ -155,11 +155,13 @@ func TestReport_OfTheJobAlone(t *testing.T) {
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, nil, nil, nil), nil)
 	answer := wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Manifests: []string{"head"}, OpenLegs: []string{leg1}}}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(value(t, answer), nil).Once()
-	report, err := c.Get("nightly").ownReport(t.Context())
+	feed := NewFeed[string, string](c, "nightly", FeedOptions{})
+	defer feed.Release()
+	report, err := feed.report(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"head"}, report.Manifests)
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport).Return(nil, notNow)
-	_, err = c.Get("nightly").ownReport(t.Context())
+	_, err = feed.report(t.Context())
 	require.True(t, Unanswered(err))
 	tc.AssertNotCalled(t, "QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress)
 }
