@@ -136,6 +136,7 @@ type Activities struct {
 	goroutines calls.Goroutines
 	fit        calls.Fit
 	brake      calls.Brake
+	distrust   distrust
 	progress   progress
 	left       leftCalls
 	closed     chan struct{} // by Close

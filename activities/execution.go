@@ -72,22 +72,37 @@ func (e *execution) open() error {
 	in := &e.in
 	e.entry = wire.Entry{Batch: in.Batch}
 	e.entry.Count = 0
-	kind := kindOf(in)
-	var err error
-	if e.source, err = kind.source(e); err != nil {
-		return err
-	}
-	if e.in.PassesOn() {
-		e.entry.Part = ledger.NewToken()
-		e.sink = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
-	} else if e.sink, err = kind.sink(e); err != nil {
-		e.source.Close()
+	if err := e.openEnds(); err != nil {
 		return err
 	}
 	e.stride.pace, e.cuts = in.Pace, newCuts(in)
 	e.line, e.hope = newLine(e), calls.NewHope(in.Hopeless)
 	e.trials = calls.NewTrials(in.Trials, in.Batch.First, in.Batch.Count)
 	return nil
+}
+
+// openEnds opens the source and the sink.
+func (e *execution) openEnds() error {
+	in, kind := &e.in, kindOf(&e.in)
+	source, err := kind.source(e)
+	if err != nil {
+		return err
+	}
+	e.source = source
+	if in.PassesOn() {
+		e.entry.Part = ledger.NewToken()
+		e.sink = stages.NewPart(in.Ref.Run, e.entry, min(in.Inline, wire.MaxInline), e.openStore)
+	} else if e.sink, err = kind.sink(e); err != nil {
+		e.close()
+		return err
+	}
+	return nil
+}
+
+// reopen opens them anew: what was read and written does not count.
+func (e *execution) reopen() error {
+	e.close()
+	return e.openEnds()
 }
 
 // openStore opens the job's store, once.
@@ -148,8 +163,13 @@ func disowned(ctx context.Context) bool {
 }
 
 func (e *execution) close() {
-	e.source.Close()
-	e.sink.Close()
+	if e.source != nil {
+		e.source.Close()
+	}
+	if e.sink != nil {
+		e.sink.Close()
+	}
+	e.source, e.sink = nil, nil
 }
 
 // whereabouts returns what heartbeats report. held are the timers of the call in hand.

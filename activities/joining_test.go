@@ -16,20 +16,25 @@ import (
 // recordingJoiner notes what the activities do with it.
 type recordingJoiner struct {
 	outputs.NoJoiner
-	begun          []string // runs
-	held, released int      // buffers
-	offered        []wire.Entry
-	closed         bool
+	begun  []string // runs
+	added  int      // pieces of results
+	done   []wire.Entry
+	ends   int // of parts
+	closed bool
 }
 
-func (j *recordingJoiner) Begin(ref wire.Ref, _ job.Spec)  { j.begun = append(j.begun, ref.Run) }
-func (j *recordingJoiner) Parts(string) outputs.PartJoiner { return j }
-func (j *recordingJoiner) Release(held [][]byte)           { j.released += len(held) }
-func (j *recordingJoiner) Offer(e wire.Entry, _ [][]byte)  { j.offered = append(j.offered, e) }
-func (j *recordingJoiner) Close()                          { j.closed = true }
-func (j *recordingJoiner) Hold([]byte) ([]byte, bool) {
-	j.held++
-	return nil, true
+func (j *recordingJoiner) Begin(ref wire.Ref, _ job.Spec)      { j.begun = append(j.begun, ref.Run) }
+func (j *recordingJoiner) Part(string, int64) outputs.PartJoin { return recordedPart{j} }
+func (j *recordingJoiner) Close()                              { j.closed = true }
+
+type recordedPart struct{ of *recordingJoiner }
+
+func (recordedPart) Joins() bool         { return true }
+func (p recordedPart) Done(e wire.Entry) { p.of.done = append(p.of.done, e) }
+func (p recordedPart) Close()            { p.of.ends++ }
+func (p recordedPart) Add(lines []byte) []byte {
+	p.of.added++
+	return lines[:0]
 }
 
 // Parts are joined early only if the job has more pages than one, and begins with its first item.
@@ -42,7 +47,7 @@ func TestPlan_BeginsToJoin(t *testing.T) {
 	first, _ := f.page(3)
 	require.Equal(t, []string{"run-1"}, j.begun)
 	entries := f.processAll(first)
-	require.Equal(t, entries, j.offered)
+	require.Equal(t, entries, j.done)
 	head := f.commit(nil, entries...)
 	f.plan()
 	f.newRun("run-2")
@@ -55,7 +60,7 @@ func TestPlan_BeginsToJoin(t *testing.T) {
 	require.True(t, j.closed)
 }
 
-// A batch that fails gives back what was held of its results.
+// A batch that fails gives its part up.
 func TestProcess_FailedBatchHoldsNothing(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", jobtest.Lines(1000))
@@ -73,7 +78,7 @@ func TestProcess_FailedBatchHoldsNothing(t *testing.T) {
 	_, err := f.acts.Process(t.Context(), f.input(batches[0]))
 	jobtest.RequireType(t, err, job.ErrorChanged)
 	require.Equal(t, 5, handler.Calls())
-	require.Equal(t, 5, j.held)
-	require.Equal(t, 5, j.released)
-	require.Empty(t, j.offered)
+	require.Equal(t, 5, j.added)
+	require.Equal(t, 1, j.ends)
+	require.Empty(t, j.done)
 }

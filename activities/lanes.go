@@ -12,16 +12,32 @@ import (
 // the slot has places for, while there is something for them to do.
 func (e *execution) run() error {
 	defer e.line.free()
+	place := e.slot.Place(e.line.closed) // whoever gives the last one up gets none any more
+	if place == nil {
+		return e.line.end()
+	}
+	if from, handler := e.streamed(); from != nil {
+		if done, err := e.stream(from, handler, place); done || err != nil {
+			place.Leave()
+			return err
+		}
+	}
 	defer e.acts.goroutines.Use()()
 	var open sync.WaitGroup
 	for e.line.wanting() {
-		place := e.slot.Place(e.line.closed)
+		if place == nil {
+			place = e.slot.Place(e.line.closed)
+		}
 		if place == nil {
 			break
 		}
 		e.line.enter()
 		open.Add(1)
 		e.newLane(place, open.Done).start(nil)
+		place = nil
+	}
+	if place != nil {
+		place.Leave()
 	}
 	open.Wait()
 	return e.line.end()

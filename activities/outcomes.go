@@ -7,6 +7,7 @@ import (
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
 
@@ -139,7 +140,8 @@ func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) 
 	case known != nil && known.Line != nil:
 		return e.carry(known, at)
 	case o.Fault != nil:
-		return e.fail(p.block, index, o, at)
+		b := p.block
+		return e.fail(e.in.Batch.First+e.entry.Count+int64(index), b.convert.Shape, &b.chunk.Items[b.recorded+index], o, at)
 	case o.Drop:
 		return e.drop(p.block, index, at)
 	}
@@ -194,16 +196,16 @@ func (e *execution) noteLines(at int64, results []byte) error {
 	return e.sink.Note(e.ctx, ledger.LinesNote(at, n))
 }
 
-// fail records that an item has failed.
-func (e *execution) fail(b *block, index int, o calls.Span, at int64) error {
+// fail records that an item has failed. shape is the item's.
+func (e *execution) fail(ordinal int64, shape *wire.Shape, item *records.Item, o calls.Span, at int64) error {
 	failure := job.Failure{
-		Item: e.in.Batch.First + e.entry.Count + int64(index),
+		Item: ordinal,
 		Kind: o.Fault.Kind, Error: o.Fault.Err, Attempts: int(o.Tries), Stage: e.in.StageName(),
 	}
 	if o.Known != nil && o.Known.Failure != nil {
 		failure.Stage, failure.Partial = cmp.Or(o.Known.Failure.Stage, failure.Stage), o.Known.Failure.Partial
 	}
-	origin, err := e.source.Origin(e.ctx, failure.Item, b.convert.Shape, &b.chunk.Items[b.recorded+index])
+	origin, err := e.source.Origin(e.ctx, ordinal, shape, item)
 	if err != nil {
 		return err
 	}

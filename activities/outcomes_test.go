@@ -32,7 +32,9 @@ func TestCall_Lines(t *testing.T) {
 			var scratch []byte
 			var whole, tried []string
 			h := &callstest.Handler{As: calls.Traits{Form: calls.Lines}, Do: func(c *calls.Call) error {
-				lines := string(c.Lines(&scratch))
+				var in strings.Builder
+				c.Lines(&scratch).Feed(t.Context(), &in)
+				lines := in.String()
 				if len(whole) == 0 {
 					whole = append(whole, lines)
 					return errors.New("to be halved")

@@ -91,7 +91,7 @@ type Spec struct {
 
 	// BatchItems and BatchBytes fix the size of a batch (items 1 … 10,000,000, bytes 1 … 1 GiB;
 	// whichever is reached first). 0: automatic, aiming at batches of five seconds, within
-	// 100,000 items and 64 MiB.
+	// 250,000 items and 64 MiB.
 	BatchItems int64 `json:"batch_items,omitempty"`
 	BatchBytes int64 `json:"batch_bytes,omitempty"`
 	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots

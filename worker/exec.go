@@ -243,6 +243,11 @@ func (*execHandler) start(context.Context) error { return nil }
 
 func (h *execHandler) Close() { h.children.Close() }
 
+// Streams reports whether one process should filter so many items, as far as it is known how long that takes.
+func (h *execHandler) Streams(items int64, timeout time.Duration) bool {
+	return h.options.Concurrency == 1 && h.size.Items == 0 && h.pace.Fits(items, timeout)
+}
+
 func (*execHandler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines} }
 
 func (h *execHandler) Call(c *calls.Call) error {
@@ -253,14 +258,14 @@ func (h *execHandler) Call(c *calls.Call) error {
 	began := time.Now()
 	ctx := c.Begin()
 	defer func() { c.End() }()
-	answer, err := h.run(ctx, c, lines)
+	err := h.run(ctx, c, lines)
 	for isUnbegun(err) {
 		c.End() // a wait is none of its time
 		if !at.awaitResources(c, err) {
 			return err
 		}
 		began, ctx = time.Now(), c.Begin()
-		answer, err = h.run(ctx, c, lines)
+		err = h.run(ctx, c, lines)
 	}
 	at.begun()
 	if slowsDown(c, err) {
@@ -269,28 +274,27 @@ func (h *execHandler) Call(c *calls.Call) error {
 	if err != nil {
 		return calls.CauseOf(ctx, err)
 	}
-	if err := c.Answer.Accept(answer, len(c.Items)); err != nil {
+	if err := lines.Accept(); err != nil {
 		return err
 	}
-	h.pace.Learn(len(c.Items), time.Since(began))
+	h.pace.Learn(lines.Len(), time.Since(began))
 	return nil
 }
 
 // run gives the lines to one process and reads its answer.
-func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (calls.Unaccepted, error) {
-	var none calls.Unaccepted
+func (h *execHandler) run(ctx context.Context, call *calls.Call, lines calls.Stream) error {
 	slot := call.Place.Describe().Slot
 	env := append(slices.Clip(h.env), h.options.slotEnv(h.worker, slot, 0)...)
 	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
 	pipes, err := child.NewPipes(cmd)
 	if err != nil {
-		return none, &calls.UnbegunError{Err: err}
+		return &calls.UnbegunError{Err: err}
 	}
 	process, err := h.children.Start(cmd, h.options.cpusOf(slot))
 	pipes.CloseChildEnds()
 	if err != nil {
 		pipes.Close()
-		return none, &calls.UnbegunError{Err: fmt.Errorf("starting %s: %w", h.argv[0], err)}
+		return &calls.UnbegunError{Err: fmt.Errorf("starting %s: %w", h.argv[0], err)}
 	}
 	gone := make(chan struct{})
 	cut := make(chan struct{})
@@ -307,7 +311,7 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 	var stderr child.Tail
 	var copying sync.WaitGroup
 	copying.Go(func() { // a filter need not read all: only its answer counts
-		h.dependencies.run("writing to a filter", func() { _, _ = pipes.Stdin.Write(lines) }, process.Kill)
+		h.dependencies.run("writing to a filter", func() { lines.Feed(ctx, pipes.Stdin) }, process.Kill)
 		_ = pipes.Stdin.Close()
 	})
 	copying.Go(func() { // ends with the process or its drain limit
@@ -321,7 +325,7 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 		pipes.Hurry()
 		exited <- err
 	}()
-	read, readErr := call.ReadLines(pipes.Stdout, len(lines))
+	readErr := lines.Take(pipes.Stdout)
 	if readErr != nil {
 		process.Kill()
 	}
@@ -330,13 +334,13 @@ func (h *execHandler) run(ctx context.Context, call *calls.Call, lines []byte) (
 	pipes.Close()
 	switch {
 	case readErr != nil:
-		return none, readErr
+		return readErr
 	case exitErr != nil && asksForLess(exitErr):
-		return none, SlowDown(retryAfter(stderr.Text()))
+		return SlowDown(retryAfter(stderr.Text()))
 	case exitErr != nil:
-		return none, endFault(exitErr, stderr.Text())
+		return endFault(exitErr, stderr.Text())
 	}
-	return read, nil
+	return nil
 }
 
 // cut ends the process of a call that must not continue: at once if its timer has expired, with TERM

@@ -159,7 +159,7 @@ func (p *Prediction) addRests(s speedOf, spec job.Spec) {
 func (p *Prediction) memory(setup Setup) int64 {
 	n := max(1, int64(p.Sample.Items))
 	call := p.CallItems * (p.Sample.Bytes + p.Sample.ResultBytes) / n
-	return idleMemory + min(p.ResultBytes, outputs.MaxHeld) + copiesOfACall*call*int64(min(setup.Slots, p.Parallel))
+	return idleMemory + min(p.ResultBytes, int64(outputs.MaxHeld)) + copiesOfACall*call*int64(min(setup.Slots, p.Parallel))
 }
 
 // cutBy counts the batches, and the legs, that a job with automatic batches has if that is what it knows of the

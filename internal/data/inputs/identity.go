@@ -172,7 +172,7 @@ func (r *Range) sameBytes() error {
 
 // digest is that of what was read, if that is all.
 func (w *wholeSection) digest() (uint32, bool) {
-	if w.read == nil || w.read.Bytes != w.length {
+	if w.read == nil || w.read.Bytes != w.batch.Length {
 		return 0, false
 	}
 	return w.read.Sum, true

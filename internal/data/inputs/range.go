@@ -82,13 +82,11 @@ func (n *Inputs) OpenRange(ctx context.Context, dir store.Dir, table *Table, bat
 
 // plainRange returns a batch of a source that is one input.
 func (n *Inputs) plainRange(ctx context.Context, source *wire.Source, batch wire.Batch, body io.ReadCloser) *Range {
-	from := &wholeSection{ctx: ctx, inputs: n, source: source, body: body, length: batch.Length}
-	read := io.Reader(body)
+	from := &wholeSection{ctx: ctx, inputs: n, source: source, batch: batch, body: body, in: body}
 	if batch.Digest != 0 {
 		from.read = &wire.SideFile{}
-		read = io.TeeReader(body, from.read)
+		from.in = io.TeeReader(body, from.read)
 	}
-	from.section = &section{records.NewReader(read, source.Shape), &source.Shape, batch.Offset}
 	return &Range{ctx: ctx, source: source, batch: batch, from: from, shape: &source.Shape}
 }
 
@@ -246,21 +244,22 @@ func (r *Range) Close() { r.from.close() }
 
 // wholeSection is that of a source which is one input.
 type wholeSection struct {
-	ctx     context.Context
-	inputs  *Inputs
-	source  *wire.Source
-	body    io.Closer
-	length  int64          // of the batch
-	read    *wire.SideFile // counts and sums up what is read; nil: the batch has no digest
-	section *section       // nil: it is opened
+	ctx    context.Context
+	inputs *Inputs
+	source *wire.Source
+	batch  wire.Batch
+	body   io.Closer
+	in     io.Reader      // what the body has
+	read   *wire.SideFile // counts and sums up what is read; nil: the batch has no digest
+	opened bool
 }
 
 func (w *wholeSection) next() (*section, error) {
-	s := w.section
-	if w.section = nil; s == nil {
+	if w.opened {
 		return nil, io.EOF
 	}
-	return s, nil
+	w.opened = true
+	return &section{records.NewReader(w.in, w.source.Shape), &w.source.Shape, w.batch.Offset}, nil
 }
 
 func (w *wholeSection) at(offset int64) (url string, in, end int64) {

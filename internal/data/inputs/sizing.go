@@ -11,17 +11,21 @@ import (
 )
 
 // Automatic batches aim at batchTarget of one slot's wall time, in which it makes as many calls at once as it can, so
-// that their cost to the server is small and a killed worker loses little. If less than Spread such batches are left,
-// or two for each slot ([Sizing.Spread]), they become smaller, down to batchFloor, so that there is work for many
-// workers, and all of them end at about the same time. They do not become so small that a slot would have fewer items
-// than it makes calls at once: that would save no time.
+// that their cost to the server is small and a killed worker loses little. If less such batches are left than
+// [SpreadOf] says, they become smaller, down to batchFloor, so that there is work for all slots, and they end at about
+// the same time. They do not become so small that a slot would have fewer items than it makes calls at once: that would
+// save no time.
 const (
 	batchTarget = 5 * time.Second
 	batchFloor  = 150 * time.Millisecond
-	Spread      = 64 // at least
 
-	MaxAutoItems = 100_000
+	MaxAutoItems = 250_000
 	maxAutoBytes = 64 << 20
+
+	// Spread is among how many batches the last items are spread at least, if it is not known how many slots there
+	// are, or if these make several calls at once, which end together less well. Otherwise it is spreadPerSlot for each.
+	Spread        = 64
+	spreadPerSlot = 4
 
 	// Before anything is known of the handler's speed: the first batches are small, so that slow
 	// handlers get work for many slots, and the later ones grow, so that quick ones show their speed. With many
@@ -45,8 +49,13 @@ func Including(s wire.Sizing, c wire.Capacity) wire.Sizing {
 	return s
 }
 
-// Spread is among how many batches the last items are spread.
-func SpreadOf(s wire.Sizing) int64 { return max(Spread, 2*slotsOf(s)) }
+// SpreadOf is among how many batches the last items are spread.
+func SpreadOf(s wire.Sizing) int64 {
+	if s.Slots == 0 || s.Concurrency > 1 {
+		return max(Spread, 2*slotsOf(s))
+	}
+	return spreadPerSlot * slotsOf(s)
+}
 
 // slots are those that are known, at least one.
 func slotsOf(s wire.Sizing) int64 { return int64(max(1, s.Slots)) }
@@ -91,7 +100,7 @@ func firstSize(s wire.Sizing, index int, left int64) (items, bytes int64) {
 		grown *= growth
 	}
 	grown = min(grown, most)
-	items = clamp(left/SpreadOf(s), min(filling(s, firstRounds, left), grown), grown)
+	items = clamp(left/max(Spread, 2*slotsOf(s)), min(filling(s, firstRounds, left), grown), grown)
 	return items, firstBytes * clamp(first/firstItems, 1, maxAutoBytes/firstBytes)
 }
 

@@ -49,9 +49,9 @@ func TestBatchSize_Automatic(t *testing.T) {
 		{"an item a second", 1000, plenty, 5},
 		{"an item in ten seconds", 100, plenty, 1},
 		{"an item in a minute and a half", 11, plenty, 1},
-		{"quick", 1_000_000_000, plenty, 100_000},
-		{"quickest", math.MaxInt64, plenty, 100_000},
-		{"quick, the last thousand", 1_000_000_000, 1000, 100_000}, // less than batchFloor of them
+		{"quick", 1_000_000_000, plenty, 250_000},
+		{"quickest", math.MaxInt64, plenty, 250_000},
+		{"quick, the last thousand", 1_000_000_000, 1000, 150_000}, // less than batchFloor of them
 		{"near the end", 1_000_000, Spread * 1000, 1000},
 		{"at the end", 1_000_000, 10, 150}, // batchFloor of them
 		{"at the end, slow", 1000, 10, 1},

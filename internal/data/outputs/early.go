@@ -8,7 +8,9 @@ import (
 	"hash/fnv"
 	"math"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/stint-run/stint/internal/base/stall"
 	"github.com/stint-run/stint/internal/base/trap"
@@ -27,8 +29,8 @@ type Joiner interface {
 	// Begin begins to join a run's parts, from its first item on, and gives up any other run's. It
 	// does nothing if the output cannot be joined early: Finish meets the reason again, and reports it.
 	Begin(ref wire.Ref, spec job.Spec)
-	// Parts takes the parts of a run while they are made.
-	Parts(run string) PartJoiner
+	// Part takes the part of a run that begins with an item, while it is made.
+	Part(run string, first int64) PartJoin
 	// Take ends the join of a run and returns what it has joined. It returns the zero value if that
 	// is not what the accepted entries begin with. each calls its function with them in order, until
 	// that returns false.
@@ -37,17 +39,16 @@ type Joiner interface {
 	Close()
 }
 
-// PartJoiner takes the parts of a run while they are made.
-type PartJoiner interface {
-	// Joins reports whether parts are joined, and so not read again soon.
+// PartJoin takes one part while it is made. One goroutine uses it.
+type PartJoin interface {
+	// Joins reports whether the part is joined, and so not read again soon.
 	Joins() bool
-	// Hold keeps the results in buf, which becomes the join's until Release, and returns an empty
-	// buffer in its place. If there is no room it returns false, and buf stays the caller's.
-	Hold(buf []byte) (next []byte, held bool)
-	// Release takes held buffers back.
-	Release(held [][]byte)
-	// Offer hands over a durable part. held is all of its results, or nothing; it becomes the join's.
-	Offer(entry wire.Entry, held [][]byte)
+	// Add takes results, which are the join's from then on, and returns an empty buffer in their place.
+	Add(lines []byte) (next []byte)
+	// Done hands over the part, which is durable.
+	Done(entry wire.Entry)
+	// Close gives the part up, unless Done was called.
+	Close()
 }
 
 // Begun is the part of an output file that is joined already; the zero value is nothing.
@@ -63,16 +64,20 @@ const AllParts = math.MaxInt
 // NoJoiner leaves all joining to Finish.
 type NoJoiner struct{}
 
-func (NoJoiner) Begin(wire.Ref, job.Spec) {}
-func (NoJoiner) Parts(string) PartJoiner  { return NoJoiner{} }
-func (NoJoiner) Close()                   {}
+func (NoJoiner) Begin(wire.Ref, job.Spec)    {}
+func (NoJoiner) Part(string, int64) PartJoin { return notJoined{} }
+func (NoJoiner) Close()                      {}
 func (NoJoiner) Take(context.Context, string, func(context.Context, func(ledger.OwnedEntry) bool) error) (Begun, error) {
 	return Begun{}, nil
 }
-func (NoJoiner) Joins() bool                    { return false }
-func (NoJoiner) Hold(buf []byte) ([]byte, bool) { return buf, false }
-func (NoJoiner) Release([][]byte)               {}
-func (NoJoiner) Offer(wire.Entry, [][]byte)     {}
+
+// notJoined is a part that is not joined while it is made.
+type notJoined struct{}
+
+func (notJoined) Joins() bool             { return false }
+func (notJoined) Add(lines []byte) []byte { return lines[:0] }
+func (notJoined) Done(wire.Entry)         {}
+func (notJoined) Close()                  {}
 
 // earlyJoiner joins the parts of one run at a time.
 type earlyJoiner struct {
@@ -88,6 +93,9 @@ func NewJoiner(access ledger.Access) Joiner { return &earlyJoiner{access: access
 
 // early joins the parts of one run.
 //
+// The part whose turn it is goes into the file while it is made, and is taken back if it fails; what others have is held
+// in memory until then, as far as there is room.
+//
 // It joins the parts that its process has made, whether or not the workflow has accepted them. So it
 // keeps a digest of the parts that it has joined, and Finish continues from there only if the accepted
 // parts begin with exactly these; otherwise Finish joins all of them itself.
@@ -101,27 +109,42 @@ type early struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	waiting map[int64]parcel // made, not yet joined, by their first ordinal
-	next    int64            // ordinal that the next part begins with
-	holding int              // bytes of memory that parts are held in
+	waiting map[int64]parcel    // made, not yet joined, by their first ordinal
+	making  map[int64]*joinable // not made yet, by the same
+	next    int64               // ordinal that the next part begins with
+	busy    bool                // a part is being written
+	holding int                 // bytes of memory that parts are held in
 	closing bool
 	spare   sync.Pool // *[]byte, for results to come
 
 	// Of the joining goroutine, until it has ended.
 	joining *store.Joining
 	joined  digest
+	open    *joinable // has been joined in part; nil: none has
 	err     error
 }
 
-// parcel is a part, and its results if they are still in memory.
-type parcel struct {
-	wire.Entry
-	held [][]byte
+// joinable is a part that is being made. The lock of its join guards it.
+type joinable struct {
+	e     *early
+	first int64
+	lines [][]byte // that are not joined, and held
+	lost  bool     // it is not held, since there is no room: it is read again
+	ended bool
 }
 
-// MaxHeld bounds the memory, in bytes, of parts that wait for their turn. Parts for which there is no
-// room are read again.
-const MaxHeld = 64 << 20
+// parcel is a part that is made.
+type parcel struct {
+	wire.Entry
+	of *joinable
+}
+
+// MaxHeld bounds the memory, in bytes, of parts that wait for their turn: 32 MiB for two processors, at most 256 MiB.
+// Parts for which there is no room are read again.
+var MaxHeld = min(max(2, runtime.GOMAXPROCS(0)), 16) * (16 << 20)
+
+// roomWait is how long a part waits for room at most.
+const roomWait = 2 * time.Second
 
 // digest distinguishes sequences of parts.
 type digest struct {
@@ -143,7 +166,7 @@ func (j *earlyJoiner) Begin(ref wire.Ref, spec job.Spec) {
 	if !formOf(spec.Output, spec.Split).joined {
 		return
 	}
-	e := &early{run: ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, joined: newDigest()}
+	e := &early{run: ref.Run, ended: make(chan struct{}), waiting: map[int64]parcel{}, making: map[int64]*joinable{}, joined: newDigest()}
 	e.changed.L = &e.mu
 	e.meter = stall.NewMeter()
 	e.ctx, e.cancel = context.WithCancel(stall.With(context.Background(), e.meter))
@@ -159,6 +182,7 @@ func (j *earlyJoiner) Begin(ref wire.Ref, spec job.Spec) {
 		if e.err != nil || e.ctx.Err() != nil {
 			e.joining.Abort()
 		}
+		e.close()
 	}()
 	j.replace(e)
 }
@@ -176,11 +200,11 @@ func (j *earlyJoiner) replace(next *early) {
 	}
 }
 
-func (j *earlyJoiner) Parts(run string) PartJoiner {
+func (j *earlyJoiner) Part(run string, first int64) PartJoin {
 	if e := j.of(run, false); e != nil {
-		return e
+		return e.part(first)
 	}
-	return NoJoiner{}
+	return notJoined{}
 }
 
 // of returns the join of a run; nil if there is none. If it is taken no other caller gets it, and the
@@ -252,104 +276,209 @@ func Scratch(dir store.Dir, ref wire.Ref) string {
 	return filepath.Join(root, ref.Run)
 }
 
-func (e *early) Joins() bool { return true }
-
-func (e *early) Hold(buf []byte) (next []byte, held bool) {
+// part begins a part. Of two for the same items, as if a batch is given to another slot, the last one counts.
+func (e *early) part(first int64) *joinable {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closing || e.holding+cap(buf) > MaxHeld {
-		return buf, false
+	m := &joinable{e: e, first: first, lost: e.closing}
+	if before := e.making[first]; before != nil {
+		before.lose()
 	}
-	e.holding += cap(buf)
+	if !m.lost {
+		e.making[first] = m
+	}
+	return m
+}
+
+func (*joinable) Joins() bool { return true }
+
+func (m *joinable) Add(lines []byte) (next []byte) {
+	e := m.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.holding+cap(lines) > MaxHeld && !e.awaitRoom(m, cap(lines)) {
+		m.lose()
+	}
+	if m.lost || len(lines) == 0 {
+		return lines[:0]
+	}
+	m.lines = append(m.lines, lines)
+	e.holding += cap(lines)
+	if m.first == e.next {
+		e.changed.Broadcast()
+	}
 	if spare, ok := e.spare.Get().(*[]byte); ok {
-		return (*spare)[:0], true
+		return (*spare)[:0]
 	}
-	return nil, true
+	return nil
 }
 
-func (e *early) Release(held [][]byte) {
-	if len(held) == 0 {
-		return
+// awaitRoom waits for room while parts are being written, since then the disk is what holds them up: a part that is read
+// again would only be in their way. It returns false if there is none in time.
+func (e *early) awaitRoom(m *joinable, room int) bool {
+	until := time.Now().Add(roomWait)
+	defer trap.After(roomWait, "ending the wait for room", nil, e.changed.Broadcast).Stop()
+	for e.busy && !m.lost && e.holding+room > MaxHeld && time.Now().Before(until) {
+		e.changed.Wait()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, buf := range held {
-		e.holding -= cap(buf)
-		e.spare.Put(&buf)
-	}
+	return e.holding+room <= MaxHeld
 }
 
-func (e *early) Offer(entry wire.Entry, held [][]byte) {
-	if entry.Count == 0 {
-		e.Release(held)
-		return
-	}
+func (m *joinable) Done(entry wire.Entry) {
+	e := m.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if entry.Count == 0 || entry.First < e.next { // nothing, or it comes late
+		m.end()
+		return
+	}
+	m.ended = true
+	if e.making[m.first] == m {
+		delete(e.making, m.first)
+	}
 	if len(e.waiting) == maxWaiting {
 		e.cancel()
 		return
 	}
-	e.waiting[entry.First] = parcel{entry, held}
-	e.changed.Signal()
+	e.waiting[entry.First] = parcel{entry, m}
+	e.changed.Broadcast()
 }
 
-// join joins the parts that are ready, in order, until close is called and no part comes next. After an
-// error the joined file is removed at once: the disk may be full.
+func (m *joinable) Close() {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	if !m.ended {
+		m.end()
+	}
+}
+
+// end gives the part up.
+func (m *joinable) end() {
+	m.ended = true
+	m.lose()
+}
+
+// lose has the part read again, if it is made.
+func (m *joinable) lose() {
+	if m.lost {
+		return
+	}
+	m.lost = true
+	if m.e.making[m.first] == m {
+		delete(m.e.making, m.first)
+	}
+	m.e.release(m.take())
+	m.e.changed.Broadcast()
+}
+
+// take returns what is held.
+func (m *joinable) take() [][]byte {
+	held := m.lines
+	m.lines = nil
+	return held
+}
+
+// release gives room back.
+func (e *early) release(held [][]byte) {
+	for _, buf := range held {
+		e.holding -= cap(buf)
+		e.spare.Put(&buf)
+	}
+	e.changed.Broadcast()
+}
+
+// join joins the parts in order, until close is called and none comes next. After an error the joined file is removed
+// at once: the disk may be full.
 func (e *early) join() {
 	defer trap.OnDone(e.ctx, "ending the early join", nil, e.close)()
 	for e.err == nil && e.ctx.Err() == nil {
-		ready := e.ready()
-		if len(ready) == 0 {
+		work := e.ready()
+		if work == nil {
 			return
 		}
-		for e.err == nil && len(ready) > 0 {
-			n := e.append(ready)
-			ready = ready[n:]
-		}
+		e.err = work()
 	}
 }
 
-// append joins the first part that is held, or the first ones that are not, and returns how many.
-func (e *early) append(ready []parcel) (n int) {
-	if first := &ready[0]; first.held != nil {
-		e.joined.add(e.run, first.Entry)
-		e.err = e.joining.AppendHeld(ledger.PieceOf(first.Entry, e.run), first.held)
-		e.Release(first.held)
-		return 1
+// ready waits for what comes next, and returns what is to be done about it; nil after close.
+func (e *early) ready() (work func() error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() { e.busy = work != nil }()
+	for {
+		p, made := e.waiting[e.next]
+		m := e.making[e.next]
+		switch {
+		case e.open != nil && (e.open.lost || made && p.of != e.open || e.closing && !made):
+			e.open = nil
+			return e.joining.Undo
+		case made && (p.of == e.open || !p.of.lost):
+			held := p.of.take()
+			delete(e.waiting, e.next)
+			e.next += p.Count
+			return func() error { return e.appendHeld(p, held) }
+		case made:
+			return e.append
+		case e.closing:
+			return nil
+		case m != nil && len(m.lines) > 0 && e.joining.Undoes():
+			held := m.take()
+			return func() error { return e.write(m, held) }
+		}
+		e.busy = false
+		e.changed.Broadcast()
+		e.changed.Wait()
 	}
-	e.err = e.joining.Append(e.ctx, e.dir, func(yield func(store.Piece, error) bool) {
-		for ; n < len(ready) && ready[n].held == nil; n++ {
-			entry := ready[n].Entry
-			e.joined.add(e.run, entry)
-			if entry.Bytes > 0 && !yield(ledger.PieceOf(entry, e.run), nil) {
+}
+
+// write joins some of a part that is being made.
+func (e *early) write(m *joinable, held [][]byte) error {
+	if e.open == nil {
+		e.joining.Mark()
+		e.open = m
+	}
+	for _, lines := range held {
+		if err := e.joining.Write(lines); err != nil {
+			return err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.release(held)
+	return nil
+}
+
+// appendHeld joins a part, or what is left of it, from memory.
+func (e *early) appendHeld(p parcel, held [][]byte) error {
+	e.open = nil
+	e.joined.add(e.run, p.Entry)
+	err := e.joining.AppendHeld(ledger.PieceOf(p.Entry, e.run), held)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.release(held)
+	return err
+}
+
+// append joins the parts that come next and are not held.
+func (e *early) append() error {
+	return e.joining.Append(e.ctx, e.dir, func(yield func(store.Piece, error) bool) {
+		for {
+			e.mu.Lock()
+			p, made := e.waiting[e.next]
+			if made = made && p.of.lost; made {
+				delete(e.waiting, e.next)
+				e.next += p.Count
+			}
+			e.mu.Unlock()
+			if !made {
+				return
+			}
+			e.joined.add(e.run, p.Entry)
+			if p.Bytes > 0 && !yield(ledger.PieceOf(p.Entry, e.run), nil) {
 				return
 			}
 		}
 	})
-	return n
-}
-
-// ready waits for the parts that come next. It returns none after close.
-func (e *early) ready() []parcel {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for {
-		var ready []parcel
-		for {
-			p, ok := e.waiting[e.next]
-			if !ok {
-				break
-			}
-			ready = append(ready, p)
-			delete(e.waiting, e.next)
-			e.next += p.Count
-		}
-		if len(ready) > 0 || e.closing {
-			return ready
-		}
-		e.changed.Wait()
-	}
 }
 
 // close makes the joining goroutine end once it has joined the parts that are ready.
@@ -357,7 +486,7 @@ func (e *early) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closing = true
-	e.changed.Signal()
+	e.changed.Broadcast()
 }
 
 // giveUp ends the join and leaves nothing of it behind.

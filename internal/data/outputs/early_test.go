@@ -165,6 +165,16 @@ func (e *early) awaitJoined(t *testing.T, first int64) {
 	}, time.Minute, time.Millisecond)
 }
 
+// awaitRead waits until all is written that the part has so far which begins with an item.
+func (e *early) awaitRead(t *testing.T, first int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.next == first && e.holding == 0
+	}, time.Minute, time.Millisecond)
+}
+
 // Parts are joined as they come, in whatever order; Finish adds only what is missing.
 func TestEarly(t *testing.T) {
 	t.Parallel()
@@ -279,8 +289,8 @@ func TestEarly_Holds(t *testing.T) {
 	entries = append(entries, f.processAll(batches[5:10])...)
 	e.mu.Lock()
 	e.holding -= MaxHeld
-	require.Nil(t, e.waiting[batches[5].First].held)
-	require.NotNil(t, e.waiting[batches[4].First].held)
+	require.Nil(t, e.waiting[batches[5].First].of.lines)
+	require.NotNil(t, e.waiting[batches[4].First].of.lines)
 	e.mu.Unlock()
 	entries = append(entries, f.processAll(append(batches[10:], batches[0]))...)
 	e.awaitJoined(t, 1000)
@@ -294,11 +304,67 @@ func TestEarly_Holds(t *testing.T) {
 func TestEarly_FailedBatch(t *testing.T) {
 	t.Parallel()
 	f, batches, _ := setupJoin(t, "out.jsonl")
-	p, _ := f.write(batches[0])
+	p, _ := f.write(batches[1])
 	require.Positive(t, f.joiner.current.holding)
 	p.Close()
 	require.Zero(t, f.joiner.current.holding)
 	require.Empty(t, f.joiner.current.waiting)
+	require.Empty(t, f.joiner.current.making)
+}
+
+// A part whose turn it is goes into the file while it is made, and is taken back if it fails, or if another one is made in
+// its place.
+func TestEarly_WhileItIsMade(t *testing.T) {
+	t.Parallel()
+	for name, undo := range map[string]func(f *joinFixture, p *Part, e wire.Entry, b wire.Batch) wire.Entry{
+		"made": func(f *joinFixture, p *Part, e wire.Entry, _ wire.Batch) wire.Entry {
+			require.NoError(f.t, p.Commit(&e))
+			p.Close()
+			return e
+		},
+		"failed": func(f *joinFixture, p *Part, _ wire.Entry, b wire.Batch) wire.Entry {
+			p.Close()
+			return f.process(b)
+		},
+		"left behind": func(f *joinFixture, p *Part, _ wire.Entry, b wire.Batch) wire.Entry {
+			f.t.Cleanup(p.Close)
+			return f.process(b)
+		},
+		"late": func(f *joinFixture, p *Part, e wire.Entry, b wire.Batch) wire.Entry {
+			other := f.process(b)
+			f.joiner.current.awaitJoined(f.t, b.End())
+			require.NoError(f.t, p.Commit(&e))
+			return other
+		},
+		"made although another one is begun": func(f *joinFixture, p *Part, e wire.Entry, b wire.Batch) wire.Entry {
+			other, _ := f.write(b)
+			f.t.Cleanup(other.Close)
+			f.joiner.current.awaitRead(f.t, b.First)
+			require.NoError(f.t, p.Commit(&e))
+			return e
+		},
+		"nothing done": func(f *joinFixture, p *Part, e wire.Entry, b wire.Batch) wire.Entry {
+			e.Count = 0
+			require.NoError(f.t, p.Commit(&e))
+			return f.process(b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, batches, want := setupJoin(t, "out.jsonl")
+			e := f.joiner.current
+			entries := f.processAll(batches[:4])
+			p, entry := f.write(batches[4])
+			e.awaitRead(t, batches[4].First)
+			entries = append(entries, undo(f, p, entry, batches[4]))
+			entries = append(entries, f.processAll(batches[5:])...)
+			e.awaitJoined(t, 1000)
+			head := f.commit(entries...)
+			require.Equal(t, len(batches), e.joined.parts)
+			f.finish(head)
+			require.Equal(t, want, f.output())
+		})
+	}
 }
 
 // A corrupt part is found while it is joined; Finish says so.
@@ -356,9 +422,9 @@ func TestEarly_Ends(t *testing.T) {
 	require.NotNil(t, f.joiner.current)
 	require.NotSame(t, e, f.joiner.current)
 	e = f.joiner.current
-	e.Offer(wire.Entry{}, nil)
-	for i := range maxWaiting + 1 {
-		e.Offer(wire.Entry{Batch: wire.Batch{First: int64(1000 + i), Count: 1}.Sealed()}, nil)
+	e.part(0).Done(wire.Entry{})
+	for i := range int64(maxWaiting + 1) {
+		e.part(1000 + i).Done(wire.Entry{Batch: wire.Batch{First: 1000 + i, Count: 1}.Sealed()})
 	}
 	<-e.ended
 	require.Len(t, e.waiting, maxWaiting)
@@ -373,14 +439,11 @@ func TestNoJoiner(t *testing.T) {
 	t.Parallel()
 	var j NoJoiner
 	j.Begin(wire.Ref{Run: "run-1"}, job.Spec{Output: "out.jsonl"})
-	parts := j.Parts("run-1")
-	require.False(t, parts.Joins())
-	buf := []byte("kept")
-	next, held := parts.Hold(buf)
-	require.False(t, held)
-	require.Equal(t, buf, next)
-	parts.Offer(wire.Entry{}, nil)
-	parts.Release(nil)
+	part := j.Part("run-1", 0)
+	require.False(t, part.Joins())
+	require.Empty(t, part.Add([]byte("lines")))
+	part.Done(wire.Entry{})
+	part.Close()
 	joined, err := j.Take(t.Context(), "run-1", nil)
 	require.NoError(t, err)
 	require.Zero(t, joined.Parts)

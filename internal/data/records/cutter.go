@@ -1,6 +1,7 @@
 package records
 
 import (
+	"bytes"
 	"hash/crc32"
 	"io"
 
@@ -67,6 +68,10 @@ func newCutter(r io.Reader, s wire.Shape, window int) *Cutter {
 func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 	var cut Cut
 	for {
+		c.passLines(&cut, maxItems, maxBytes)
+		if cut.Count > 0 && (cut.Count >= maxItems || cut.Length >= maxBytes) {
+			break
+		}
 		if err := c.scan.next(); err != nil && cut.Count == 0 {
 			if err == io.EOF {
 				c.blank = c.scan.blank
@@ -75,13 +80,8 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 		} else if err != nil {
 			break
 		}
-		cut.Count++
-		if c.scan.sums != nil {
-			c.scan.sums.mark = c.scan.pos
-		}
 		c.marked = c.marked || c.scan.begins(mark)
-		cut.Length = c.scan.offset() - c.end
-		c.blank = c.scan.blank
+		c.extend(&cut, 1)
 		if cut.Count >= maxItems || cut.Length >= maxBytes {
 			break
 		}
@@ -91,6 +91,94 @@ func (c *Cutter) Next(maxItems, maxBytes int64) (Cut, error) {
 		c.sum = c.scan.sums.take(c.scan.buf)
 	}
 	return cut, nil
+}
+
+// extend has the cut end where the scanner is, so many items further.
+func (c *Cutter) extend(cut *Cut, items int64) {
+	cut.Count += items
+	cut.Length = c.scan.offset() - c.end
+	c.blank = c.scan.blank
+	if c.scan.sums != nil {
+		c.scan.sums.mark = c.scan.pos
+	}
+}
+
+// passLines takes items into the cut without a look at all of each: lines that are in memory with their ends, up to the
+// one with which the cut is full, or before it. It takes none if an item may be something else than a line.
+func (c *Cutter) passLines(cut *Cut, maxItems, maxBytes int64) {
+	s := c.scan
+	room, want := maxBytes-cut.Length, maxItems-cut.Count
+	if s.bare || s.quoting || room <= 0 || want <= 0 {
+		return
+	}
+	lines := s.buf[s.pos:s.end]
+	lines = lines[:min(int64(len(lines)), room-1)] // the line with which the cut has maxBytes is not among them
+	count := countLines
+	if !s.blanks {
+		count = countFilled
+	}
+	n, length := count(lines, want)
+	if n == 0 {
+		return
+	}
+	c.marked = c.marked || hasMark(lines[:length])
+	s.pos += length
+	c.extend(cut, n)
+}
+
+// countLines returns how many lines text begins with, at most so many, and their length with their ends.
+func countLines(text []byte, most int64) (n int64, length int) {
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	if n = int64(bytes.Count(text, newline)); n > most {
+		return most, BehindLines(text, int(most))
+	}
+	return n, len(text)
+}
+
+// countFilled is countLines up to a line that may be blank.
+func countFilled(text []byte, most int64) (n int64, length int) {
+	for n < most {
+		line := bytes.IndexByte(text[length:], '\n')
+		if line < 0 || text[length] <= ' ' {
+			break
+		}
+		n, length = n+1, length+line+1
+	}
+	return n, length
+}
+
+var newline = []byte{'\n'}
+
+// BehindLines returns where the n-th line of text ends, with its end; text has as many.
+func BehindLines(text []byte, n int) int {
+	const block = 4 << 10 // is counted faster than looked through
+	at := 0
+	for {
+		part := text[at:min(at+block, len(text))]
+		count := bytes.Count(part, newline)
+		if count >= n {
+			break
+		}
+		at, n = at+len(part), n-count
+	}
+	for ; n > 0; n-- {
+		at += bytes.IndexByte(text[at:], '\n') + 1
+	}
+	return at
+}
+
+// hasMark reports whether one of the lines begins with a byte order mark.
+func hasMark(lines []byte) bool {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(lines[at:], mark[0])
+		if n < 0 {
+			return false
+		}
+		at += n
+		if (at == 0 || lines[at-1] == '\n') && bytes.HasPrefix(lines[at:], []byte(mark)) {
+			return true
+		}
+	}
 }
 
 // Sum returns the CRC-32C of the bytes of the last cut, of a summing Cutter.

@@ -101,6 +101,7 @@ type Joining struct {
 	w       Writer
 	encoder Encoder
 	encoded encoded // zero if the bytes stay as they are
+	open    int64   // bytes of the piece that is not complete
 	result  JoinResult
 }
 
@@ -158,21 +159,56 @@ func (j *Joining) Append(ctx context.Context, from Dir, pieces iter.Seq2[Piece, 
 // AppendHeld writes a piece whose bytes the caller still has in memory, exactly as they were written
 // to it: they are not checked against the piece's checksum. After an error only Abort can follow.
 func (j *Joining) AppendHeld(piece Piece, held [][]byte) error {
-	var length int64
 	for _, data := range held {
-		if _, err := j.encoder.Write(data); err != nil {
-			return fmt.Errorf("joining %s: %w", j.name, err)
+		if err := j.Write(data); err != nil {
+			return err
 		}
-		length += int64(len(data))
 	}
+	return j.EndPiece(piece)
+}
+
+// Undoes reports whether Undo can be called.
+func (j *Joining) Undoes() bool {
+	_, ok := j.w.(object.Undoer)
+	return ok && j.encoded.w == nil
+}
+
+// Mark marks the end of the last piece, for Undo.
+func (j *Joining) Mark() {
+	if j.Undoes() {
+		j.w.(object.Undoer).Mark()
+	}
+}
+
+// Write writes some of a piece that is not complete, from memory, as AppendHeld does. EndPiece or Undo follows.
+func (j *Joining) Write(data []byte) error {
+	if _, err := j.encoder.Write(data); err != nil {
+		return fmt.Errorf("joining %s: %w", j.name, err)
+	}
+	j.open += int64(len(data))
+	return nil
+}
+
+// EndPiece ends the piece that was written.
+func (j *Joining) EndPiece(piece Piece) error {
 	if err := j.encoder.EndPiece(); err != nil {
 		return fmt.Errorf("joining %s: %w", j.name, err)
 	}
-	if length != piece.Length {
-		return fmt.Errorf("joining %s: %w", j.name, &CorruptError{Key: piece.Key, Reason: fmt.Sprintf("has %d bytes in memory, not %d", length, piece.Length)})
+	if j.open != piece.Length {
+		return fmt.Errorf("joining %s: %w", j.name, &CorruptError{Key: piece.Key, Reason: fmt.Sprintf("has %d bytes in memory, not %d", j.open, piece.Length)})
 	}
-	j.result.Sum = combine(j.result.Sum, piece.Sum, length)
-	j.result.Bytes += length
+	j.result.Sum = combine(j.result.Sum, piece.Sum, j.open)
+	j.result.Bytes += j.open
+	j.open = 0
+	return nil
+}
+
+// Undo takes back what was written of a piece since Mark.
+func (j *Joining) Undo() error {
+	j.open = 0
+	if err := j.w.(object.Undoer).Undo(); err != nil {
+		return fmt.Errorf("joining %s: %w", j.name, err)
+	}
 	return nil
 }
 

@@ -29,6 +29,16 @@ func (p *Pace) Items() int {
 	return int(min(int64(p.Most), max(1, int64(p.Target)/per)))
 }
 
+// Fits reports whether so many items are known to take no longer than the target, and no longer than half of the
+// timeout; 0: there is none.
+func (p *Pace) Fits(items int64, timeout time.Duration) bool {
+	per, within := p.perItem.Load(), p.Target
+	if timeout > 0 {
+		within = min(within, timeout/2)
+	}
+	return per > 0 && items <= int64(within)/per
+}
+
 // Learn takes in that so many items have taken so long.
 func (p *Pace) Learn(items int, took time.Duration) {
 	if p.Target == 0 || items == 0 {

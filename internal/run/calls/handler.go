@@ -103,11 +103,12 @@ type Call struct {
 	expiries int64 // of timers of items that were retried
 	firm     *atomic.Bool
 	block    []byte
+	stream   Stream // the items, of a call that takes a whole batch; nil: Items are
 }
 
-// Lines returns the items as lines, each ended by '\n'. If they do not lie in memory so, it puts
+// lines returns the items as lines, each ended by '\n'. If they do not lie in memory so, it puts
 // them together in scratch.
-func (c *Call) Lines(scratch *[]byte) []byte {
+func (c *Call) lines(scratch *[]byte) []byte {
 	if c.block != nil && len(c.Items) > 0 {
 		last := c.Items[len(c.Items)-1]
 		return c.block[c.Items[0].At : last.At+len(last.Data)+1]

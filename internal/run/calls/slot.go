@@ -25,7 +25,7 @@ type Slot interface {
 	// Timers returns the timers that the slot's process holds, the earliest deadline first.
 	Timers() []watchdog.Held
 	// Place returns the next place: the first one at once, each further one when the slot can make one call more
-	// at once. It returns nil when enough is closed before.
+	// at once, but none once the last one has been left. It returns nil when enough is closed before.
 	Place(enough <-chan struct{}) Place
 	// Crowded reports whether another execution waits for its first place in the slot, or the slot should make fewer
 	// calls at once: the caller should then give one of its places up, unless it is its last.
@@ -80,6 +80,10 @@ func (s AnySlot) Take(context.Context, Occupant) (Slot, error) {
 type ownSlot struct {
 	places chan struct{} // has an element for each place that is taken
 	held   atomic.Int64
+
+	mu   sync.Mutex
+	used int  // places
+	gone bool // the last one has been given up
 }
 
 func (*ownSlot) Describe() wire.SlotRef         { return wire.SlotRef{} }
@@ -93,15 +97,28 @@ func (*ownSlot) Report(context.Context)         {}
 func (s *ownSlot) Place(enough <-chan struct{}) Place {
 	select {
 	case s.places <- struct{}{}:
-		return &AnyPlace{slot: s}
+		return s.place(enough)
 	default:
 	}
 	select {
 	case s.places <- struct{}{}:
-		return &AnyPlace{slot: s}
+		return s.place(enough)
 	case <-enough:
 		return nil
 	}
+}
+
+// place gives a place to an execution, unless that has given up its last one.
+func (s *ownSlot) place(enough <-chan struct{}) Place {
+	s.mu.Lock()
+	gone := s.gone
+	s.used++
+	s.mu.Unlock()
+	if gone {
+		<-enough
+		return nil
+	}
+	return &AnyPlace{slot: s}
 }
 
 // AnyPlace is a place for calls of which nobody needs to know where they run.
@@ -116,8 +133,12 @@ func (*AnyPlace) Answered()              {}
 
 func (p *AnyPlace) Leave() {
 	p.left.Do(func() {
-		if p.slot != nil {
-			<-p.slot.places
+		if s := p.slot; s != nil {
+			s.mu.Lock()
+			s.used--
+			s.gone = s.used == 0
+			s.mu.Unlock()
+			<-s.places
 		}
 	})
 }

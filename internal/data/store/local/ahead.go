@@ -1,7 +1,9 @@
 package local
 
 import (
+	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -50,6 +52,7 @@ type ahead struct {
 	full   chan *block // to the goroutine; nil while there is none
 	free   chan *block // back from it
 	made   int         // buffers in use
+	handed int64       // bytes that the goroutine has got
 	failed atomic.Pointer[error]
 	synced bool
 }
@@ -78,6 +81,7 @@ func (a *ahead) handOver() error {
 		full, free := a.full, a.free
 		trap.Watched("writing a file", func(err error) { a.failed.Store(&err) }, func() { a.drain(full, free) })
 	}
+	a.handed += int64(len(a.filled.data))
 	a.full <- a.filled
 	a.filled = a.next()
 	if failed := a.failed.Load(); failed != nil {
@@ -129,6 +133,36 @@ func (a *ahead) join() error {
 	if failed := a.failed.Load(); failed != nil {
 		return *failed
 	}
+	return nil
+}
+
+// aheadMark is a place in a file.
+type aheadMark struct {
+	handed int64
+	rest   []byte // behind that
+}
+
+// mark returns the place up to which the file is written now.
+func (a *ahead) mark() aheadMark {
+	m := aheadMark{handed: a.handed}
+	if a.filled != nil {
+		m.rest = slices.Clone(a.filled.data)
+	}
+	return m
+}
+
+// undo takes back what was written behind a mark.
+func (a *ahead) undo(m aheadMark) error {
+	if err := a.join(); err != nil {
+		return err
+	}
+	if err := a.disk.cut(m.handed); err != nil {
+		return err
+	}
+	if a.filled == nil {
+		a.filled = newBlock()
+	}
+	a.handed, a.filled.data = m.handed, append(a.filled.data[:0], m.rest...)
 	return nil
 }
 
@@ -191,6 +225,18 @@ func (p *pacer) Write(b []byte) (int, error) {
 		return n, err
 	}
 	return n, p.pace()
+}
+
+// cut makes the file so long that it ends with its first buffers.
+func (p *pacer) cut(size int64) error {
+	if err := p.f.Truncate(size); err != nil {
+		return err
+	}
+	if _, err := p.f.Seek(size, io.SeekStart); err != nil {
+		return err
+	}
+	p.written, p.started, p.waited = size, min(p.started, size), min(p.waited, size)
+	return nil
 }
 
 // last writes the end of the file, of any length, and syncs the file.

@@ -152,6 +152,7 @@ type writer struct {
 	made  []string // directories made for it
 
 	op        *stall.Op
+	marked    aheadMark
 	scratched bool // whether it lies in the scratch directory
 	settled   bool // whether the file is closed, and only to be renamed
 }
@@ -185,6 +186,23 @@ func (w *writer) Write(p []byte) (int, error) {
 	defer w.op.End()
 	n, err := w.out.Write(p)
 	return n, Error("writing", w.where, err)
+}
+
+// Mark implements object.Undoer.
+func (w *writer) Mark() {
+	if w.out != nil {
+		w.marked = w.out.mark()
+	}
+}
+
+// Undo implements object.Undoer.
+func (w *writer) Undo() error {
+	if w.out == nil || w.settled {
+		return Error("writing", w.where, fs.ErrClosed)
+	}
+	w.op.Begin()
+	defer w.op.End()
+	return Error("writing", w.where, w.out.undo(w.marked))
 }
 
 // Sync brings everything that was written to the disk. Nothing is written after it.

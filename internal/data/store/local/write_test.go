@@ -1,11 +1,14 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,6 +63,42 @@ func TestSettle(t *testing.T) {
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "nothing else is left")
+}
+
+// TestUndo: what is undone is not in the object, wherever the marks are, through the page cache or past it.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	dir, _ := setupLocal(t)
+	for i := range 20 {
+		created, err := dir.CreateWith(t.Context(), "undone", object.WriteOptions{Bulk: i%2 == 0})
+		require.NoError(t, err)
+		w := created.(*writer)
+		var want, marked []byte
+		w.Mark()
+		for range 8 {
+			switch random.IntN(3) {
+			case 0:
+				w.Mark()
+				marked = slices.Clone(want)
+			case 1:
+				require.NoError(t, w.Undo())
+				want = slices.Clone(marked)
+			default:
+				data := bytes.Repeat([]byte{byte(random.Uint32())}, random.IntN(3*aheadBuffer))
+				_, err := w.Write(data)
+				require.NoError(t, err)
+				want = append(want, data...)
+			}
+		}
+		require.NoError(t, w.Commit())
+		require.ErrorIs(t, w.Undo(), fs.ErrClosed)
+		got, err := dir.Get(t.Context(), "undone")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got), "%d bytes, not %d", len(got), len(want))
+	}
 }
 
 // TestCreateWhileSwept makes directories that sweeps keep removing as empty.

@@ -123,6 +123,14 @@ type Writer interface {
 	Abort()
 }
 
+// Undoer is a Writer that can take back what was written last.
+type Undoer interface {
+	// Mark marks the place up to which the object is written.
+	Mark()
+	// Undo takes back what was written since the last Mark. It can be repeated. After an error only Abort can follow.
+	Undo() error
+}
+
 // WriteOptions say more about a write than Create does. All may be left zero.
 type WriteOptions struct {
 	// Bulk: the object is large and will not be read soon, so it should not displace other
