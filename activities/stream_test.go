@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/run/calls"
@@ -79,7 +80,7 @@ var filters = map[string]func(in io.Reader, out io.Writer) error{
 	},
 	"reads nothing": func(io.Reader, io.Writer) error { return nil },
 	"answers before items": func(_ io.Reader, out io.Writer) error {
-		_, err := io.WriteString(out, strings.Repeat("x\n", 9))
+		_, err := io.WriteString(out, strings.Repeat("x\n", 1000))
 		return err
 	},
 }
@@ -284,6 +285,26 @@ func TestProcess_ShortWayDistrusted(t *testing.T) {
 	require.Equal(t, []int64{0, 2, 6, 14}, tried)
 }
 
+// A filter that asks to slow down is called again as usual: how long its items wait is decided there.
+func TestProcess_ShortWaySlowsDown(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.txt", "1\n2\n3\n")
+	f.spec.BatchItems = 3
+	asked := false
+	filter := &callstest.Filter{Whole: true, Do: func(in io.Reader, out io.Writer) error {
+		if !asked {
+			asked = true
+			return &calls.SlowDownError{After: time.Hour}
+		}
+		return filters["copies"](in, out)
+	}}
+	f.serve(filter, Options{})
+	result, err := f.acts.Process(t.Context(), f.input(f.plan()[0]))
+	require.NoError(t, err)
+	require.Equal(t, "1\n2\n3\n", f.output(result.Entry))
+	require.Zero(t, result.Totals.Failed)
+}
+
 // A batch ends on the short way as on the usual one if it is to end: with nothing done, and all of it as its rest.
 func TestProcess_ShortWayEnds(t *testing.T) {
 	t.Parallel()
@@ -303,7 +324,7 @@ func TestProcess_ShortWayEnds(t *testing.T) {
 	require.Empty(t, f.keys("run-1/parts"))
 }
 
-// A program that could not be begun is no fault of the items.
+// If the program cannot be started, the batch gives its items back, and none has failed.
 func TestProcess_ShortWayUnbegun(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.txt", jobtest.Lines(50))

@@ -52,10 +52,13 @@ func Including(s wire.Sizing, c wire.Capacity) wire.Sizing {
 // SpreadOf is among how many batches the last items are spread.
 func SpreadOf(s wire.Sizing) int64 {
 	if s.Slots == 0 || s.Concurrency > 1 {
-		return max(Spread, 2*slotsOf(s))
+		return widely(s)
 	}
 	return spreadPerSlot * slotsOf(s)
 }
+
+// widely is that if little is known of when slots end.
+func widely(s wire.Sizing) int64 { return max(Spread, 2*slotsOf(s)) }
 
 // slots are those that are known, at least one.
 func slotsOf(s wire.Sizing) int64 { return int64(max(1, s.Slots)) }
@@ -100,7 +103,7 @@ func firstSize(s wire.Sizing, index int, left int64) (items, bytes int64) {
 		grown *= growth
 	}
 	grown = min(grown, most)
-	items = clamp(left/max(Spread, 2*slotsOf(s)), min(filling(s, firstRounds, left), grown), grown)
+	items = clamp(left/widely(s), min(filling(s, firstRounds, left), grown), grown)
 	return items, firstBytes * clamp(first/firstItems, 1, maxAutoBytes/firstBytes)
 }
 

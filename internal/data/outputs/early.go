@@ -129,7 +129,7 @@ type joinable struct {
 	e     *early
 	first int64
 	lines [][]byte // that are not joined, and held
-	lost  bool     // it is not held, since there is no room: it is read again
+	lost  bool     // its results are not held: the part is read again
 	ended bool
 }
 
@@ -140,7 +140,7 @@ type parcel struct {
 }
 
 // MaxHeld bounds the memory, in bytes, of parts that wait for their turn: 32 MiB for two processors, at most 256 MiB.
-// Parts for which there is no room are read again.
+// If there is no room for a part, it is read again.
 var MaxHeld = min(max(2, runtime.GOMAXPROCS(0)), 16) * (16 << 20)
 
 // roomWait is how long a part waits for room at most.
@@ -313,8 +313,8 @@ func (m *joinable) Add(lines []byte) (next []byte) {
 	return nil
 }
 
-// awaitRoom waits for room while parts are being written, since then the disk is what holds them up: a part that is read
-// again would only be in their way. It returns false if there is none in time.
+// awaitRoom waits for room while parts are being written: the disk is busy then, and reading a part again would take
+// more of its time. It returns false if there is no room in time.
 func (e *early) awaitRoom(m *joinable, room int) bool {
 	until := time.Now().Add(roomWait)
 	defer trap.After(roomWait, "ending the wait for room", nil, e.changed.Broadcast).Stop()

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Sieve looks at the lines of a range piece by piece, and tells those that a filter gets as they are from those that
-// it does not: blank lines of jsonl, and items that are not in their format. It holds no bytes. It is for ranges whose
+// Sieve sorts the lines of a range, piece by piece. A filter gets lines as they are, but not blank lines of jsonl, and no
+// items that are not in their format. A Sieve holds no bytes. It is for ranges whose
 // items are lines: see [Lines].
 type Sieve struct {
 	shape  wire.Shape

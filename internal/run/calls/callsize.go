@@ -29,8 +29,8 @@ func (p *Pace) Items() int {
 	return int(min(int64(p.Most), max(1, int64(p.Target)/per)))
 }
 
-// Fits reports whether so many items are known to take no longer than the target, and no longer than half of the
-// timeout; 0: there is none.
+// Fits reports whether so many items are known to take at most the target, and at most half of the timeout. A
+// timeout of 0 means none.
 func (p *Pace) Fits(items int64, timeout time.Duration) bool {
 	per, within := p.perItem.Load(), p.Target
 	if timeout > 0 {

@@ -13,7 +13,7 @@ import (
 type Stream interface {
 	// Len returns how many items there are.
 	Len() int
-	// Feed writes the lines to a filter's standard input, as far as that takes them (a filter need not read all), until ctx is done.
+	// Feed writes the lines to a filter's standard input until ctx is done. A filter need not read all of them.
 	Feed(ctx context.Context, in io.Writer)
 	// Take reads the filter's answer, to its end or to the deadline.
 	Take(out io.Reader) error
@@ -83,10 +83,10 @@ func (c *Caller) Stream(lines Stream) (accepted bool, err error) {
 		return false, ErrEnding
 	case err == nil && slow > 0:
 		stats.Cut = true
-		if !c.Lane.wait(slow) {
+		if c.Lane.watch.Ending.Load() {
 			return false, ErrEnding
 		}
-		return false, nil
+		return false, nil // a call as usual is asked again, and its items wait
 	case err == nil:
 		n := int64(lines.Len())
 		stats.Items = lines.Len()

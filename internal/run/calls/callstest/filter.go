@@ -1,6 +1,7 @@
 package callstest
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -54,11 +55,15 @@ func (f *Filter) Call(c *calls.Call) error {
 		_ = out.Close()
 	})
 	err := lines.Take(answer)
-	_ = answer.Close() // whoever writes on is told
+	_ = answer.Close() // a filter that writes on gets an error
 	running.Wait()
+	var slow *calls.SlowDownError
 	switch {
 	case err != nil:
 		return err
+	case errors.As(exit, &slow):
+		c.SlowDown(slow.After)
+		return nil
 	case exit != nil:
 		return calls.CauseOf(ctx, exit)
 	}
