@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
 )
@@ -31,10 +32,33 @@ const (
 	maxUnfitBytes = 4 << 20
 )
 
+// lined are the items of a batch as lines: those of inputs, or what an earlier step of a pipeline has written.
+type lined interface {
+	// Pass gives the lines to keep, and items that are not in their format to drop: see [records.Sieve.Pass].
+	Pass(ctx context.Context, keep records.Keep, drop records.Drop) error
+	// Done counts all items as done, which Pass has given.
+	Done()
+}
+
+// linesOf returns the items of a source as lines, of which it gives none any more; nil if they do not lie so.
+func linesOf(from source) lined {
+	switch from := from.(type) {
+	case *inputs.Range:
+		if l := from.Lines(); l != nil {
+			return l
+		}
+	case *stages.Source:
+		if l := from.Lines(); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
 // stream is a batch on the short way. Its goroutines are the call's.
 type stream struct {
 	e  *execution
-	in *inputs.Lines
+	in lined
 
 	mu    sync.Mutex
 	unfit []unfit // items that are not in their format, in order
@@ -46,6 +70,8 @@ type stream struct {
 	// Of the goroutine that takes the answer.
 	placed int   // of the unfit
 	lines  int64 // line ends so far
+	blank  int64 // blank lines so far, if they are counted
+	filled bool  // the line that has not ended is not blank
 	length int64 // bytes since the last one
 	size   int64 // bytes
 	failed error // the sink's
@@ -87,23 +113,22 @@ func (d *distrust) learn(good bool) {
 }
 
 // streamed returns the batch's items as lines, if it can take the short way, and the handler; nil if it cannot.
-func (e *execution) streamed() (*inputs.Lines, calls.Streamer) {
+func (e *execution) streamed() (lined, calls.Streamer) {
 	in := &e.in
-	source, ok := e.source.(*inputs.Range)
-	if !ok || in.Todo() != in.Batch.Count || in.Alone || in.Pace > 0 || in.Verdict != nil || in.Stage != nil || in.Flattens() ||
-		e.acts.opts.Limiter != nil || e.trials.Any() || e.watch.Ending.Load() {
-		return nil, nil
-	}
 	handler, ok := e.acts.opts.Handler.(calls.Streamer)
-	if !ok || !handler.Streams(in.Batch.Count, in.Calls.Timeout) || !e.acts.distrust.trusts() {
+	if !ok || !handler.Streams(in.Batch.Count, in.Calls.Timeout) {
 		return nil, nil
 	}
-	return source.Lines(), handler
+	if in.Todo() != in.Batch.Count || in.Alone || in.Pace > 0 || e.acts.opts.Limiter != nil || in.Verdict != nil || in.Gathers() ||
+		in.Flattens() || e.cuts.apart > 0 || e.trials.Any() || e.watch.Ending.Load() || !e.acts.distrust.trusts() {
+		return nil, nil
+	}
+	return linesOf(e.source), handler
 }
 
 // stream has the batch take the short way. It reports whether all is done; if not, and without an error, the batch is to
 // take the usual one.
-func (e *execution) stream(from *inputs.Lines, handler calls.Streamer, place calls.Place) (done bool, err error) {
+func (e *execution) stream(from lined, handler calls.Streamer, place calls.Place) (done bool, err error) {
 	e.slot.Left(0)
 	e.inHand.handed.Store(e.in.Batch.Count)
 	s := &stream{e: e, in: from}
@@ -111,7 +136,7 @@ func (e *execution) stream(from *inputs.Lines, handler calls.Streamer, place cal
 	defer lane.Close()
 	caller := &calls.Caller{
 		Handler: handler, Limits: e.in.Calls, Lane: lane, Answer: &calls.Answer{}, Place: place,
-		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Hope: e.hope, Brake: &e.acts.brake,
+		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.in.StageName(), Hope: e.hope, Brake: &e.acts.brake,
 	}
 	done, err = caller.Stream(s)
 	e.totals.Add(caller.Totals)
@@ -155,8 +180,8 @@ func (s *stream) leaveOut(index int64, item records.Item, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes += len(item.Raw)
-	if len(s.unfit) == maxUnfit || s.bytes > maxUnfitBytes || s.e.in.OnError == job.OnErrorStop {
-		return err
+	if len(s.unfit) == maxUnfit || s.bytes > maxUnfitBytes || s.e.in.OnError == job.OnErrorStop || s.e.in.PassesOn() {
+		return records.ErrUnlike
 	}
 	item.Raw = slices.Clone(item.Raw)
 	s.unfit = append(s.unfit, unfit{index: index, item: item, err: err})
@@ -232,6 +257,9 @@ func (s *stream) look(piece []byte) error {
 		s.length = int64(len(piece) - bytes.LastIndexByte(piece, '\n') - 1)
 		s.e.live.Add(int(n), 0)
 	}
+	if s.e.in.PassesOn() {
+		s.countBlank(piece)
+	}
 	switch {
 	case s.lines > s.e.in.Batch.Count:
 		return errTooManyLines
@@ -239,6 +267,21 @@ func (s *stream) look(piece []byte) error {
 		return errLongLine
 	}
 	return nil
+}
+
+// countBlank counts blank lines: between two stages they are no items.
+func (s *stream) countBlank(piece []byte) {
+	for len(piece) > 0 {
+		n := bytes.IndexByte(piece, '\n')
+		if n < 0 {
+			s.filled = s.filled || !records.IsBlank(piece)
+			return
+		}
+		if !s.filled && records.IsBlank(piece[:n]) {
+			s.blank++
+		}
+		s.filled, piece = false, piece[n+1:]
+	}
 }
 
 // Accept returns a fault unless the answer has a line for each item that the filter was given.
@@ -265,6 +308,7 @@ func (s *stream) record() error {
 	unfit := len(s.unfit)
 	e.live.Add(unfit, unfit)
 	e.entry.OK += e.in.Batch.Count - int64(unfit)
+	e.entry.Dropped += s.blank
 	e.entry.Count = e.in.Batch.Count
 	s.in.Done()
 	e.inHand.done.Store(e.entry.Count)

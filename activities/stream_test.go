@@ -3,10 +3,13 @@ package activities
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +174,55 @@ func TestProcess_BothWays(t *testing.T) {
 		})
 	}
 }
+
+// Two stages of a pipeline come to the same, too, and what a filter between them drops, or fails on.
+func TestProcess_BothWaysOfStages(t *testing.T) {
+	t.Parallel()
+	for name, do := range filters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			random := jobtest.Seeded(t, rand.Uint64())
+			for range 6 {
+				p := newPipeline(t, []job.Stage{{Name: "a", Pool: "pool"}, {Name: "b", Pool: "pool"}}, nil,
+					"in."+[]string{"txt", "jsonl"}[random.IntN(2)], randomItems(random))
+				p.spec.BatchItems, p.spec.MaxItem = 1000, int64(40+random.IntN(400))
+				batches := p.plan()
+				size := calls.CallSize{Items: 1 + random.IntN(40), Bytes: 1 << 20}
+				splits := random.Uint64()
+				through := func(whole bool) (results []string, totals job.Totals) {
+					p.serve(&callstest.Filter{Do: do, Size: size, Whole: whole}, Options{})
+					entries, totals, left := p.run(rand.New(rand.NewPCG(splits, 0)), slices.Clone(batches), math.MaxInt)
+					require.Empty(t, left)
+					slices.SortFunc(entries, func(a, b wire.Entry) int { return cmp.Compare(a.First, b.First) })
+					var output strings.Builder
+					for _, e := range entries {
+						output.WriteString(p.output(e))
+					}
+					return []string{output.String(), p.notes(entries)}, job.Totals{
+						OK: totals.OK, Failed: totals.Failed, Dropped: totals.Dropped, Between: totals.Between, InputBytes: totals.InputBytes,
+					}
+				}
+				want, counted := through(false)
+				got, counts := through(true)
+				require.Equal(t, want, got)
+				require.Equal(t, counted, counts)
+			}
+		})
+	}
+}
+
+// notes returns the error records of entries, without the offsets of results, which are of a part.
+func (f *fixture) notes(entries []wire.Entry) string {
+	var all strings.Builder
+	for _, e := range entries {
+		if e.ErrBytes > 0 {
+			all.WriteString(f.mustGet(ledger.ErrorsKey(f.ref.Run, e)))
+		}
+	}
+	return offsets.ReplaceAllString(all.String(), "")
+}
+
+var offsets = regexp.MustCompile(`"at":\d+,?`)
 
 // randomItems returns lines, of which some are blank, no JSON, or long.
 func randomItems(random *rand.Rand) string {

@@ -25,7 +25,7 @@ func TestLines_AreTheItems(t *testing.T) {
 	for range 2000 {
 		content := randomLines(random, words)
 		shape := wire.Shape{Format: []wire.Format{records.Text, records.JSONL}[random.IntN(2)], MaxItem: 1 + random.IntN(70)}
-		checkLines(t, content, shape, 1+random.IntN(100))
+		checkLines(t, content, shape)
 	}
 }
 
@@ -41,7 +41,7 @@ func randomLines(random *rand.Rand, words []string) string {
 	return strings.TrimSuffix(b.String(), []string{"", "\n"}[random.IntN(2)])
 }
 
-func checkLines(t *testing.T, content string, shape wire.Shape, piece int) {
+func checkLines(t *testing.T, content string, shape wire.Shape) {
 	t.Helper()
 	var items []records.Item
 	var want strings.Builder
@@ -74,7 +74,6 @@ func checkLines(t *testing.T, content string, shape wire.Shape, piece int) {
 	r := inputs.plainRange(t.Context(), source, batch, body)
 	defer r.Close()
 	lines := r.Lines()
-	lines.piece = make([]byte, piece)
 	var got strings.Builder
 	var gone []int64
 	err = lines.Pass(t.Context(), func(lines []byte) { got.Write(lines) }, func(index int64, item records.Item, err error) error {
@@ -85,7 +84,7 @@ func checkLines(t *testing.T, content string, shape wire.Shape, piece int) {
 		require.Equal(t, string(items[index].Raw), string(item.Raw), "%q", content)
 		return nil
 	})
-	if errors.Is(err, errUnlike) && tooLong {
+	if errors.Is(err, records.ErrUnlike) && tooLong {
 		return // as usual, then
 	}
 	require.NoError(t, err, "%q", content)
@@ -117,7 +116,7 @@ func TestLines_Ends(t *testing.T) {
 		return r.Lines().Pass(ctx, func([]byte) {}, func(int64, records.Item, error) error { return drop })
 	}
 	require.NoError(t, pass(t.Context(), 3, nil))
-	require.ErrorIs(t, pass(t.Context(), 2, nil), errUnlike)
+	require.ErrorIs(t, pass(t.Context(), 2, nil), records.ErrUnlike)
 	enough := errors.New("enough")
 	require.ErrorIs(t, pass(t.Context(), 3, enough), enough)
 	ctx, cancel := context.WithCancel(t.Context())

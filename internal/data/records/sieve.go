@@ -2,18 +2,22 @@ package records
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// Sieve sorts the lines of a range, piece by piece. A filter gets lines as they are, but not blank lines of jsonl, and no
-// items that are not in their format. A Sieve holds no bytes. It is for ranges whose
-// items are lines: see [Lines].
+// Sieve looks at the lines of a range piece by piece, and tells those that a filter gets as they are from those that
+// it does not: blank lines of jsonl, and items that are not in their format. It holds no more than a piece. It is for
+// ranges whose items are lines: see [Lines].
 type Sieve struct {
-	shape  wire.Shape
-	blanks bool
-	max    int
-	items  int64 // so far
+	shape   wire.Shape
+	blanks  bool // a blank line is an item
+	gapless bool // there are no blank lines
+	max     int
+	items   int64 // so far
 }
 
 // NewSieve returns a Sieve of a range that begins at an item boundary.
@@ -21,17 +25,74 @@ func NewSieve(s wire.Shape) *Sieve {
 	return &Sieve{shape: s, blanks: TextLines(&s), max: maxItemOf(&s)}
 }
 
-// Items returns how many items there were so far.
-func (s *Sieve) Items() int64 { return s.items }
+// NewGaplessSieve returns a Sieve of lines of any bytes, for which a blank line is [ErrUnlike].
+func NewGaplessSieve(maxItem int) *Sieve {
+	s := wire.Shape{Format: Text, MaxItem: maxItem}
+	return &Sieve{shape: s, gapless: true, max: maxItemOf(&s)}
+}
 
-// Most returns the length in bytes at which a piece has a line end, or an item that is too long.
-func (s *Sieve) Most() int { return s.max + 1 }
+// ErrUnlike means that lines are not what was expected, or have to be taken apart: their items are to be read as usual.
+var ErrUnlike = errors.New("the lines are not those that were expected")
 
-// Sift looks at the lines that end in a piece, or, if it is the last one of the range, at all. It returns their length:
-// what is behind them is the beginning of the next piece. keep gets each run of lines that a filter gets, drop each item
-// that is not in its format: its index in the range, and the item, whose Offset is that in the piece, and whose bytes
-// are the piece's. Both are called in the order of the lines.
-func (s *Sieve) Sift(piece []byte, last bool, keep func(from, to int), drop func(index int64, item Item, err error)) int {
+// Keep gets lines that a filter gets, each with its end; Drop an item that is not in its format, its index in the range
+// and why. What they get is valid during the call.
+type (
+	Keep func(lines []byte)
+	Drop func(index int64, item Item, err error) error
+)
+
+var lineEnd = []byte{'\n'}
+
+// pieceSize is how many bytes Pass looks at at once: so many stay in a processor's cache.
+const pieceSize = 256 << 10
+
+// Pass gives the lines of r, in which there should be so many items, to keep and drop, in their order. It ends early,
+// with that error, once ctx is done or drop returns one.
+func (s *Sieve) Pass(ctx context.Context, r io.Reader, items int64, keep Keep, drop Drop) error {
+	return s.pass(ctx, r, items, keep, drop, make([]byte, pieceSize))
+}
+
+func (s *Sieve) pass(ctx context.Context, r io.Reader, items int64, keep Keep, drop Drop, buf []byte) error {
+	held, base := 0, int64(0)
+	for last := false; !last; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(r, buf[held:])
+		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last { // not errors.Is: a broken connection is no end
+			return err
+		}
+		piece := buf[:held+n]
+		passed, err := s.sift(piece, last, func(lines []byte) {
+			keep(lines)
+			if lines[len(lines)-1] != '\n' { // the last line has no end
+				keep(lineEnd)
+			}
+		}, func(index int64, item Item, err error) error {
+			item.Offset += base
+			return drop(index, item, err)
+		})
+		if err != nil {
+			return err
+		}
+		base += int64(passed)
+		held = copy(buf, piece[passed:])
+		if held == len(buf) && !last {
+			if held > s.max {
+				return ErrUnlike // an item that is so much too long is seldom: it is found as usual
+			}
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+	if s.items != items {
+		return ErrUnlike
+	}
+	return nil
+}
+
+// sift looks at the lines that end in a piece, or, if it is the last one, at all. It returns their length: what is
+// behind them is the beginning of the next piece. Offsets of items are those in the piece.
+func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int, err error) {
 	lines := piece
 	if !last {
 		lines = piece[:bytes.LastIndexByte(piece, '\n')+1]
@@ -42,11 +103,11 @@ func (s *Sieve) Sift(piece []byte, last bool, keep func(from, to int), drop func
 			if lines[n-1] != '\n' {
 				s.items++
 			}
-			keep(0, n)
+			keep(lines)
 		}
-		return len(lines)
+		return len(lines), nil
 	}
-	from := 0 // of the run
+	from := 0 // of the lines that are kept next
 	for at := 0; at < len(lines); {
 		end, next := len(lines), len(lines)
 		if n := bytes.IndexByte(lines[at:], '\n'); n >= 0 {
@@ -54,26 +115,31 @@ func (s *Sieve) Sift(piece []byte, last bool, keep func(from, to int), drop func
 		}
 		item := Item{Raw: lines[at:end:end], Offset: int64(at), Size: int64(end - at)}
 		blank := !s.blanks && (at == end || lines[at] <= ' ' && IsBlank(item.Raw))
-		var err error
+		if blank && s.gapless {
+			return 0, ErrUnlike
+		}
+		var fault error
 		if !blank {
-			err = s.check(&item)
+			fault = s.check(&item)
 			s.items++
 		}
-		if blank || err != nil {
+		if blank || fault != nil {
 			if at > from {
-				keep(from, at)
+				keep(lines[from:at])
 			}
 			from = next
 		}
-		if err != nil {
-			drop(s.items-1, item, err)
+		if fault != nil {
+			if err := drop(s.items-1, item, fault); err != nil {
+				return 0, err
+			}
 		}
 		at = next
 	}
 	if len(lines) > from {
-		keep(from, len(lines))
+		keep(lines[from:])
 	}
-	return len(lines)
+	return len(lines), nil
 }
 
 // check returns why an item is not in its format.

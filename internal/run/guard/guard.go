@@ -5,7 +5,9 @@
 // process group through a pipe. When the pipe ends, the worker has ended, and the guard kills the
 // groups that are left.
 //
-// A program calls [Main] first thing in main: that makes a guard of a process that is started as one.
+// A program calls [Main] first thing in main: its process can have guards then. A process that is started as one becomes
+// it earlier, when this package is initialised: the packages of a program with a worker take longer to be initialised
+// than anything that a guard does.
 package guard
 
 import (
@@ -28,14 +30,14 @@ import (
 // marker in the environment makes a process a guard.
 const marker = "STINT_GUARD"
 
-// mainCalled is set in programs that call Main: only their binaries can be started as guards.
+// mainCalled is set in programs that call Main.
 var mainCalled atomic.Bool
 
-// Main makes the process a guard if it was started as one; then it does not return. Otherwise it
-// allows [Start] to start guards.
-func Main() {
+// Main allows [Start] to start guards.
+func Main() { mainCalled.Store(true) }
+
+func init() {
 	if os.Getenv(marker) == "" {
-		mainCalled.Store(true)
 		return
 	}
 	signal.Ignore(ignored...) // it ends with its pipe, and with nothing else
