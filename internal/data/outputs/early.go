@@ -140,7 +140,7 @@ type parcel struct {
 }
 
 // MaxHeld bounds the memory, in bytes, of parts that wait for their turn: 32 MiB for two processors, at most 256 MiB.
-// If there is no room for a part, it is read again.
+// If there is no room, the part whose turn comes last is read again.
 var MaxHeld = min(max(2, runtime.GOMAXPROCS(0)), 16) * (16 << 20)
 
 // roomWait is how long a part waits for room at most.
@@ -296,8 +296,8 @@ func (m *joinable) Add(lines []byte) (next []byte) {
 	e := m.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.holding+cap(lines) > MaxHeld && !e.awaitRoom(m, cap(lines)) {
-		m.lose()
+	for e.holding+cap(lines) > MaxHeld && !m.lost && !e.awaitRoom(m, cap(lines)) {
+		e.farthest(m).lose()
 	}
 	if m.lost || len(lines) == 0 {
 		return lines[:0]
@@ -322,6 +322,22 @@ func (e *early) awaitRoom(m *joinable, room int) bool {
 		e.changed.Wait()
 	}
 	return e.holding+room <= MaxHeld
+}
+
+// farthest returns the part whose turn comes last, of m and those that are held.
+func (e *early) farthest(m *joinable) *joinable {
+	last := m
+	for _, other := range e.making {
+		if len(other.lines) > 0 && other.first > last.first {
+			last = other
+		}
+	}
+	for _, other := range e.waiting {
+		if len(other.of.lines) > 0 && other.of.first > last.first {
+			last = other.of
+		}
+	}
+	return last
 }
 
 func (m *joinable) Done(entry wire.Entry) {

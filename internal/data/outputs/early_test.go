@@ -3,8 +3,10 @@ package outputs
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,6 +300,55 @@ func TestEarly_Holds(t *testing.T) {
 	require.Equal(t, want, f.output())
 	require.Equal(t, len(batches), e.joined.parts)
 	require.Zero(t, held())
+}
+
+// If there is no room, the part whose turn comes last is read again, whether it is made already or not.
+func TestEarly_NoRoom(t *testing.T) {
+	t.Parallel()
+	f, batches, want := setupJoin(t, "out.jsonl")
+	e := f.joiner.current
+	held := func() (firsts []int64) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, m := range append(slices.Collect(maps.Values(e.making)), made(e)...) {
+			if len(m.lines) > 0 {
+				firsts = append(firsts, m.first)
+			}
+		}
+		slices.Sort(firsts)
+		return firsts
+	}
+	entries := f.processAll([]wire.Batch{batches[6], batches[9]})
+	p, entry := f.write(batches[8])
+	require.Equal(t, []int64{batches[6].First, batches[8].First, batches[9].First}, held())
+	e.mu.Lock()
+	others := MaxHeld - e.holding
+	e.holding = MaxHeld
+	e.mu.Unlock()
+	entries = append(entries, f.process(batches[4]))
+	require.Equal(t, []int64{batches[4].First, batches[6].First, batches[8].First}, held())
+	entries = append(entries, f.process(batches[5]))
+	require.Equal(t, []int64{batches[4].First, batches[5].First, batches[6].First}, held())
+	entries = append(entries, f.process(batches[7]))
+	require.Equal(t, []int64{batches[4].First, batches[5].First, batches[6].First}, held())
+	e.mu.Lock()
+	e.holding -= others
+	e.mu.Unlock()
+	require.NoError(t, p.Commit(&entry))
+	entries = append(entries, entry)
+	entries = append(entries, f.processAll(append(batches[10:], batches[:4]...))...)
+	e.awaitJoined(t, 1000)
+	f.finish(f.commit(entries...))
+	require.Equal(t, want, f.output())
+	require.Zero(t, e.holding)
+}
+
+// made are the parts that are made, and wait for their turn.
+func made(e *early) (parts []*joinable) {
+	for _, p := range e.waiting {
+		parts = append(parts, p.of)
+	}
+	return parts
 }
 
 // A batch that fails gives back what it has held of its results.
