@@ -51,7 +51,9 @@ type run struct {
 
 // embed runs the job with a server and a worker that it starts and ends.
 func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
-	options := devserver.Options{SearchAttributes: search.Types(), Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name)}
+	options := devserver.Options{
+		SearchAttributes: search.Types(), NoSystemWorker: true, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name),
+	}
 	if r.o.UI {
 		options.UIPort = cmp.Or(r.o.UIPort, devserver.AnyPort)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/location"
 	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/run/guard"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -238,6 +239,7 @@ func (r *running) all(ctx context.Context) error {
 		r.p.OutliveReaders()
 	}
 	defer r.openLog()()
+	defer guard.Prepare()()
 	stopCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended, watched := make(chan struct{}), make(chan struct{})
 	trap.Watched("waiting for signals", r.p.defect, func() {

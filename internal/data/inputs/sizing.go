@@ -17,7 +17,7 @@ import (
 // save no time.
 const (
 	batchTarget = 5 * time.Second
-	batchFloor  = 150 * time.Millisecond
+	batchFloor  = 300 * time.Millisecond
 
 	MaxAutoItems = 250_000
 	maxAutoBytes = 64 << 20

@@ -105,8 +105,47 @@ type Guard struct {
 // has called [Main].
 func Available() bool { return Supported && mainCalled.Load() }
 
+// prepared is what [Prepare] has started and nobody has got yet.
+var prepared struct {
+	mu    sync.Mutex
+	guard *Guard
+}
+
+// Prepare starts the guard that the next [Start] returns, so that its process begins while this one has other things to
+// begin. The caller must call end, which ends it if no Start has come.
+func Prepare() (end func()) {
+	prepared.mu.Lock()
+	defer prepared.mu.Unlock()
+	if prepared.guard != nil {
+		return func() {}
+	}
+	g, err := start()
+	if err != nil {
+		return func() {} // Start tries again, and says why
+	}
+	prepared.guard = g
+	return func() {
+		prepared.mu.Lock()
+		defer prepared.mu.Unlock()
+		if prepared.guard == g {
+			prepared.guard = nil
+			g.Dismiss()
+		}
+	}
+}
+
 // Start starts a guard for this process. If none is [Available] it returns a Guard that does nothing.
 func Start() (*Guard, error) {
+	prepared.mu.Lock()
+	defer prepared.mu.Unlock()
+	if g := prepared.guard; g != nil {
+		prepared.guard = nil
+		return g, nil
+	}
+	return start()
+}
+
+func start() (*Guard, error) {
 	g := &Guard{groups: map[int]struct{}{}, quit: make(chan struct{})}
 	if !Available() {
 		return g, nil

@@ -103,7 +103,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := makeNamespace(database, o); err != nil {
 		return fmt.Errorf("making namespace %q: %w", o.Namespace, err)
 	}
-	if err := s.serve(on, !o.NoPush); err != nil {
+	if err := s.serve(on, o); err != nil {
 		return err
 	}
 	if uiListener != nil {
@@ -200,9 +200,9 @@ func (s *Server) bind(what, ip string, port, prefer int) (net.Listener, error) {
 	return l, nil
 }
 
-func (s *Server) serve(on listeners, push bool) error {
+func (s *Server) serve(on listeners, o Options) error {
 	return guard(s.logger, func() error {
-		server, err := newTemporal(on, s.database, push, s.logger, &s.kept)
+		server, err := newTemporal(on, s.database, o, s.logger, &s.kept)
 		if err != nil {
 			return err
 		}
@@ -310,6 +310,9 @@ type Options struct {
 	// NoPush keeps the server from pushing cancellations to workers, as most servers do: a running
 	// activity gets its cancellation with its next heartbeat.
 	NoPush bool
+	// NoSystemWorker leaves out the worker that runs the server's own workflows, which is a tenth of a start: no schedule
+	// starts anything, and there are no batch operations.
+	NoSystemWorker bool
 	// Namespace is made when it is missing. Default DefaultNamespace.
 	Namespace string
 	// Retention is how long a closed workflow is kept, at least one hour. Default DefaultRetention. It counts when the

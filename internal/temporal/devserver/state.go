@@ -1,11 +1,13 @@
 package devserver
 
 import (
-	"context"
-	"database/sql"
+	"bytes"
+	"compress/gzip"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,7 +93,7 @@ func prepare(dir string) error {
 			return err
 		}
 	}
-	if err := setupSchema(fresh); err != nil {
+	if err := writeDatabase(fresh); err != nil {
 		return fmt.Errorf("setting up the database: %w", err)
 	}
 	if err := writeVersion(dir); err != nil {
@@ -103,37 +105,27 @@ func prepare(dir string) error {
 	return syncDir(dir)
 }
 
-// setupSchema makes a database file that only its owner reads: all statements in one transaction, on disk when it
-// returns.
-func setupSchema(path string) (err error) {
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return err
-	}
-	db, err := sql.Open(sqliteplugin.PluginName, "file:"+uriPath(path)+"?mode=rw&_pragma=synchronous(2)")
+// emptyDatabase is a database with Temporal's schema, compressed. Copying it takes a tenth of the time that all the
+// statements of the schema take. TestEmptyDatabase compares it with them, and makes it.
+//
+//go:embed empty.db.gz
+var emptyDatabase []byte
+
+// writeDatabase makes a database file that only its owner reads: it is on disk when it returns.
+func writeDatabase(path string) error {
+	content, err := gzip.NewReader(bytes.NewReader(emptyDatabase))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	tx, err := db.BeginTx(context.Background(), nil)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := sqlite.SetupSchemaOnDB(schemaTx{tx: tx}); err != nil {
-		return errors.Join(err, tx.Rollback())
+	_, err = io.Copy(f, content)
+	if err == nil {
+		err = f.Sync()
 	}
-	return tx.Commit()
-}
-
-// schemaTx is as much of a database as setting up the schema needs.
-type schemaTx struct {
-	sqlplugin.AdminDB
-	tx *sql.Tx
-}
-
-// Exec implements sqlplugin.AdminDB.
-func (s schemaTx) Exec(stmt string, args ...any) error {
-	_, err := s.tx.Exec(stmt, args...)
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // makeNamespace makes the namespace unless it exists.

@@ -1,14 +1,24 @@
 package devserver
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
 	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/server/common/persistence/sql/sqlplugin"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/schema/sqlite"
 )
 
 func TestStateSurvivesKill(t *testing.T) {
@@ -46,10 +56,10 @@ func TestPrepareAfterADeath(t *testing.T) {
 			touch(t, filepath.Join(dir, databaseFile+".new-journal"), "half a journal")
 		},
 		"before the version file": func(t *testing.T, dir string) {
-			require.NoError(t, setupSchema(filepath.Join(dir, databaseFile+".new")))
+			require.NoError(t, writeDatabase(filepath.Join(dir, databaseFile+".new")))
 		},
 		"before the database has its name": func(t *testing.T, dir string) {
-			require.NoError(t, setupSchema(filepath.Join(dir, databaseFile+".new")))
+			require.NoError(t, writeDatabase(filepath.Join(dir, databaseFile+".new")))
 			require.NoError(t, writeVersion(dir))
 		},
 		"and someone removed the database": func(t *testing.T, dir string) {
@@ -67,6 +77,104 @@ func TestPrepareAfterADeath(t *testing.T) {
 			require.NoError(t, checkVersion(dir))
 		})
 	}
+}
+
+var newDatabase = flag.Bool("database", false, "write empty.db.gz anew")
+
+// The database that a state begins with has the schema of this version of the server.
+func TestEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	wanted, have := filepath.Join(dir, "wanted.db"), filepath.Join(dir, "have.db")
+	require.NoError(t, setupSchema(wanted))
+	if *newDatabase {
+		data, err := os.ReadFile(wanted)
+		require.NoError(t, err)
+		var compressed bytes.Buffer
+		w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
+		require.NoError(t, err)
+		_, err = w.Write(data)
+		require.NoError(t, errors.Join(err, w.Close()))
+		emptyDatabase = compressed.Bytes()
+		require.NoError(t, os.WriteFile("empty.db.gz", emptyDatabase, 0o600))
+	}
+	require.NoError(t, writeDatabase(have))
+	require.Equal(t, contents(t, wanted), contents(t, have), "go test ./internal/temporal/devserver -run TestEmptyDatabase -database")
+}
+
+// contents are the schema of a database and its rows, without the times at which they were written.
+func contents(t *testing.T, path string) (all []string) {
+	t.Helper()
+	db, err := sql.Open(sqliteplugin.PluginName, "file:"+uriPath(path)+"?mode=ro")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	schema := query(t, db, "select name, type, sql from sqlite_master order by type, name")
+	require.NotEmpty(t, schema)
+	for _, row := range schema {
+		all = append(all, fmt.Sprint(row...))
+		if row[1] != "table" {
+			continue
+		}
+		for _, values := range query(t, db, fmt.Sprintf("select * from %q", row[0])) {
+			for i, value := range values {
+				if _, isTime := value.(time.Time); isTime {
+					values[i] = "a time"
+				}
+			}
+			all = append(all, fmt.Sprint(values...))
+		}
+	}
+	return append(all, pragma(t, db, "encoding"), pragma(t, db, "page_size"), pragma(t, db, "user_version"), pragma(t, db, "integrity_check"))
+}
+
+func query(t *testing.T, db *sql.DB, text string) (all [][]any) {
+	t.Helper()
+	rows, err := db.Query(text)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, errors.Join(rows.Err(), rows.Close())) }()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		require.NoError(t, rows.Scan(into...))
+		all = append(all, values)
+	}
+	return all
+}
+
+// setupSchema makes a database file from the statements of the schema.
+func setupSchema(path string) (err error) {
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return err
+	}
+	db, err := sql.Open(sqliteplugin.PluginName, "file:"+uriPath(path)+"?mode=rw")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	if err := sqlite.SetupSchemaOnDB(schemaTx{tx: tx}); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// schemaTx is as much of a database as setting up the schema needs.
+type schemaTx struct {
+	sqlplugin.AdminDB
+	tx *sql.Tx
+}
+
+// Exec implements sqlplugin.AdminDB.
+func (s schemaTx) Exec(stmt string, args ...any) error {
+	_, err := s.tx.Exec(stmt, args...)
+	return err
 }
 
 func touch(t *testing.T, path, content string) {

@@ -52,16 +52,19 @@ var modules = map[primitives.ServiceName]fx.Option{
 
 // newTemporal assembles the server. It differs from temporal.NewServer in that its services serve listeners that are
 // bound already, so that ports can neither be lost nor end the process, and in that it never exports traces.
-func newTemporal(on listeners, sql *config.SQL, push bool, logger *logger, kept *connections) (temporal.Server, error) {
+func newTemporal(on listeners, sql *config.SQL, o Options, logger *logger, kept *connections) (temporal.Server, error) {
 	top := []fx.Option{temporal.TopLevelModule, fx.Replace([]oteltrace.SpanExporter{})}
 	for name := range modules {
+		if name == primitives.WorkerService && o.NoSystemWorker {
+			continue // the others want to know where it is, and never call it
+		}
 		top = append(top, fx.Provide(service(name, on[name], kept)))
 	}
 	server, err := temporal.NewServerFx(
 		fx.Options(top...),
 		temporal.WithConfig(serverConfig(on, sql)),
 		temporal.WithLogger(logger),
-		temporal.WithDynamicConfigClient(dynamicConfig(push)),
+		temporal.WithDynamicConfigClient(dynamicConfig(!o.NoPush)),
 		temporal.WithStaticHosts(hosts(on)),
 		// None of the services that the server would assemble by itself.
 		temporal.ForServices(nil),
