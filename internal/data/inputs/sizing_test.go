@@ -51,7 +51,8 @@ func TestBatchSize_Automatic(t *testing.T) {
 		{"an item in a minute and a half", 11, plenty, 1},
 		{"quick", 1_000_000_000, plenty, 250_000},
 		{"quickest", math.MaxInt64, plenty, 250_000},
-		{"quick, the last thousand", 1_000_000_000, 1000, 150_000}, // less than batchFloor of them
+		{"quick, the last thousand", quickRate, 1000, 15_000}, // less than batchFloor of them
+		{"quicker, the last thousand", quickRate + 1, 1000, 30_000},
 		{"near the end", 1_000_000, Spread * 1000, 1000},
 		{"at the end", 1_000_000, 10, 150}, // batchFloor of them
 		{"at the end, slow", 1000, 10, 1},

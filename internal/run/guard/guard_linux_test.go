@@ -119,6 +119,30 @@ func TestGuard_KillsGroupsAtItsEnd(t *testing.T) {
 	require.True(t, lives(taken))
 }
 
+// A guard that was prepared is the next one's that is started, and ends if there is none.
+func TestPrepare(t *testing.T) { // not beside tests that start guards
+	end := Prepare()
+	waiting := prepared.guard
+	Prepare()() // there is one
+	require.Same(t, waiting, prepared.guard)
+	pid := waiting.PID()
+	g := setup(t)
+	require.Equal(t, pid, g.PID())
+	require.NotEqual(t, pid, setup(t).PID(), "one Start gets it")
+	end()
+	kept := group(t)
+	require.NoError(t, g.Add(kept), "it is in use")
+	g.Close()
+	eventually(t, "the end of the group", func() bool { return !lives(kept) })
+
+	end = Prepare()
+	pid = prepared.guard.PID()
+	end()
+	require.Nil(t, prepared.guard)
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	end()
+}
+
 // TestGuard_OutlivesItsWorker (W8): a worker that is killed takes its children's children with it.
 func TestGuard_OutlivesItsWorker(t *testing.T) {
 	t.Parallel()

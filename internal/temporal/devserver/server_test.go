@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/server/common/primitives"
 )
 
 func requireRunning(t *testing.T, c client.Client, id string) {
@@ -214,4 +215,19 @@ func BenchmarkStart(b *testing.B) {
 		s.Stop()
 		start(b, func() string { return dir })
 	})
+}
+
+// Without its own worker a server takes on workflows; that worker's queue has nobody who asks it.
+func TestNoSystemWorker(t *testing.T) {
+	t.Parallel()
+	polled := func(c client.Client) bool {
+		queue, err := c.DescribeTaskQueue(t.Context(), primitives.PerNSWorkerTaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+		return err == nil && len(queue.Pollers) > 0
+	}
+	without := dial(t, setup(t, Options{NoSystemWorker: true}))
+	startWaiting(t, without, "w")
+	requireRunning(t, without, "w")
+	with := dial(t, setup(t, Options{}))
+	require.Eventually(t, func() bool { return polled(with) }, patience, time.Millisecond)
+	require.False(t, polled(without))
 }
