@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// A server in the process keeps some 60 MB alive, and a busy worker as much again.
-const serverFloor = 180 << 20
+// A server in the process keeps some 60 MB alive. More than half as much again saves no time: memory that is new to a
+// process costs as much as collections do.
+const serverFloor = 90 << 20
 
 // Above the floor the heap grows by leastGrowth to mostGrowth percent of the live bytes: by more if collections come
 // sooner than tooSoon after each other, so that they take little of the time, and by less if they come later than
