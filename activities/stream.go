@@ -81,7 +81,6 @@ type stream struct {
 type unfit struct {
 	index int64 // in the batch
 	item  records.Item
-	err   error
 	at    int64 // where its result would be
 }
 
@@ -183,8 +182,8 @@ func (s *stream) leaveOut(index int64, item records.Item, err error) error {
 	if len(s.unfit) == maxUnfit || s.bytes > maxUnfitBytes || s.e.in.OnError == job.OnErrorStop || s.e.in.PassesOn() {
 		return records.ErrUnlike
 	}
-	item.Raw = slices.Clone(item.Raw)
-	s.unfit = append(s.unfit, unfit{index: index, item: item, err: err})
+	item.Raw, item.Err = slices.Clone(item.Raw), err // it is not looked at again
+	s.unfit = append(s.unfit, unfit{index: index, item: item})
 	return nil
 }
 
@@ -300,7 +299,7 @@ func (s *stream) record() error {
 	e := s.e
 	for i := range s.unfit {
 		u := &s.unfit[i]
-		o := calls.Span{Fault: calls.InvalidFault(u.err), Tries: 1}
+		o := calls.Span{Fault: calls.InvalidFault(u.item.Err), Tries: 1}
 		if err := e.fail(e.in.Batch.First+u.index, e.source.Shape(), &u.item, o, u.at); err != nil {
 			return err
 		}

@@ -3,16 +3,17 @@ package starter
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"regexp"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/codec"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/outputs"
@@ -49,17 +50,25 @@ type failureGroups struct {
 	partial bool  // the file has more
 }
 
-var digitsOf = regexp.MustCompile(`[0-9]+`)
+// failure is what is shown of a job.Failure.
+type failure struct {
+	Item  int64     `json:"item"`
+	Kind  string    `json:"kind"`
+	Error job.Error `json:"error"`
+}
 
-func (g *failureGroups) add(f job.Failure) {
+var failures = codec.ForDecoding(reflect.TypeFor[failure]())
+
+func (g *failureGroups) add(f failure) {
 	if g.groups == nil {
 		g.groups = map[string]*failureGroup{}
 	}
 	g.read++
 	label, message := failureLabel(f), text.Cut(firstLine(f.Error.Message), shownMessage)
-	key := label + "\x00" + digitsOf.ReplaceAllString(message, "0")
+	key, number := withoutNumbers(message)
+	key = label + "\x00" + key
 	if limits.FailureKindOf(f.Kind).Said { // its status is its type
-		key = digitsOf.FindString(message) + key
+		key = number + key
 	}
 	group := g.groups[key]
 	switch {
@@ -72,9 +81,28 @@ func (g *failureGroups) add(f job.Failure) {
 	}
 }
 
+// withoutNumbers returns a message with 0 in the place of each number, and the first number.
+func withoutNumbers(message string) (plain, first string) {
+	var b strings.Builder
+	for message != "" {
+		n := strings.IndexAny(message, digits)
+		if n < 0 {
+			break
+		}
+		b.WriteString(message[:n])
+		b.WriteByte('0')
+		rest := strings.TrimLeft(message[n:], digits)
+		first = cmp.Or(first, message[n:len(message)-len(rest)])
+		message = rest
+	}
+	return b.String() + message, first
+}
+
+const digits = "0123456789"
+
 // failureLabel returns a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
 // status, which begins the message.
-func failureLabel(f job.Failure) string {
+func failureLabel(f failure) string {
 	switch kind := limits.FailureKindOf(f.Kind); {
 	case kind.Said:
 		return ""
@@ -126,8 +154,8 @@ func groupFailures(path string) *failureGroups {
 	for {
 		line, err := boundedLine(lines, longestFailure)
 		if len(line) > 0 {
-			var f job.Failure
-			if json.Unmarshal(line, &f) != nil {
+			var f failure
+			if failures.Unmarshal(line, &f) != nil {
 				return nil // not ours, or being written
 			}
 			g.add(f)

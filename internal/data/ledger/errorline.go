@@ -7,8 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"reflect"
 	"unicode/utf8"
 
+	"github.com/stint-run/stint/internal/base/codec"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
@@ -194,6 +196,14 @@ func CopyDropped(ctx context.Context, dir store.Dir, links Links, w io.Writer) e
 	})
 }
 
+// noted is a wire.ErrorLine whose failure is not decoded.
+type noted struct {
+	Failure json.RawMessage `json:"failure"`
+	wire.Again
+}
+
+var notes = codec.ForDecoding(reflect.TypeFor[noted]())
+
 // CopyPartErrors writes the error records of one part, whose object is at key, one a line.
 func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e wire.Entry, w io.Writer) error {
 	body, err := OpenSummed(ctx, dir, key)
@@ -201,16 +211,17 @@ func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e wire.Entry
 		return err
 	}
 	defer body.Close()
-	dec := json.NewDecoder(bufio.NewReader(body))
+	lines := NewLines(body, 64<<10)
 	for {
-		var line struct {
-			Failure json.RawMessage `json:"failure"`
-			wire.Again
-		}
-		err := dec.Decode(&line)
-		switch {
-		case err == io.EOF:
+		data, err := lines.Next()
+		if err == io.EOF {
 			return body.Verify(e.ErrBytes, e.ErrSum)
+		}
+		var line noted
+		if err == nil {
+			err = notes.Unmarshal(data, &line)
+		}
+		switch {
 		case err != nil:
 			return body.Broken(err)
 		case !line.IsRecord():

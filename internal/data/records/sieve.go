@@ -46,8 +46,9 @@ var lineEnd = []byte{'\n'}
 // pieceSize is how many bytes Pass looks at at once: so many stay in a processor's cache.
 const pieceSize = 256 << 10
 
-// Pass gives the lines of r, in which there should be so many items, to keep and drop, in their order. It ends early,
-// with that error, once ctx is done or drop returns one.
+// Pass gives the lines of r, in which there should be so many items, to keep, and items that are not in their format to
+// drop, each in their order; an item is dropped before the lines behind it are kept. It ends early, with that error,
+// once ctx is done or drop returns one.
 func (s *Sieve) Pass(ctx context.Context, r io.Reader, items int64, keep Keep, drop Drop) error {
 	return s.pass(ctx, r, items, keep, drop, make([]byte, pieceSize))
 }
@@ -91,7 +92,8 @@ func (s *Sieve) pass(ctx context.Context, r io.Reader, items int64, keep Keep, d
 }
 
 // sift looks at the lines that end in a piece, or, if it is the last one, at all. It returns their length: what is
-// behind them is the beginning of the next piece. Offsets of items are those in the piece.
+// behind them is the beginning of the next piece. Offsets of items are those in the piece. It moves the lines that are
+// kept together, so that they are kept at once.
 func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int, err error) {
 	lines := piece
 	if !last {
@@ -107,7 +109,14 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 		}
 		return len(lines), nil
 	}
-	from := 0 // of the lines that are kept next
+	kept, from := 0, 0 // the lines before kept are those that are kept; those from from on are looked at
+	pass := func(to int) {
+		if kept == from {
+			kept = to
+		} else {
+			kept += copy(lines[kept:], lines[from:to])
+		}
+	}
 	for at := 0; at < len(lines); {
 		end, next := len(lines), len(lines)
 		if n := bytes.IndexByte(lines[at:], '\n'); n >= 0 {
@@ -124,9 +133,7 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 			s.items++
 		}
 		if blank || fault != nil {
-			if at > from {
-				keep(lines[from:at])
-			}
+			pass(at)
 			from = next
 		}
 		if fault != nil {
@@ -136,8 +143,8 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 		}
 		at = next
 	}
-	if len(lines) > from {
-		keep(lines[from:])
+	if pass(len(lines)); kept > 0 {
+		keep(lines[:kept])
 	}
 	return len(lines), nil
 }

@@ -43,17 +43,24 @@ func requireSifted(t *testing.T, content string, s wire.Shape, piece int, bytewi
 	t.Helper()
 	items := readAll(t, newReader(strings.NewReader(content), s, 64), 100, 1<<20)
 	var want strings.Builder
-	var left []int64
+	var left, before []int64 // items that are left out; how many of them are before the line that is kept
 	for i := range items {
 		if line, err := AppendLine(&s, nil, &items[i]); err == nil {
 			want.WriteString(string(line) + "\n")
+			before = append(before, int64(len(left)))
 		} else {
 			left = append(left, int64(i))
 		}
 	}
 	var got strings.Builder
 	var dropped []int64
-	err := NewSieve(s).pass(t.Context(), source(content, bytewise), int64(len(items)), func(lines []byte) { got.Write(lines) },
+	keep := func(lines []byte) {
+		got.Write(lines)
+		if n := strings.Count(got.String(), "\n"); n > 0 {
+			require.GreaterOrEqual(t, int64(len(dropped)), before[n-1], "%q", content)
+		}
+	}
+	err := NewSieve(s).pass(t.Context(), source(content, bytewise), int64(len(items)), keep,
 		func(index int64, item Item, err error) error {
 			dropped = append(dropped, index)
 			_, want := AppendLine(&s, nil, &items[index])
