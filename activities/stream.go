@@ -235,6 +235,7 @@ func (s *stream) write(lines []byte) ([]byte, error) {
 // filter has been given what is before a line that it answers, and so these are known by then.
 func (s *stream) look(piece []byte) error {
 	n := int64(bytes.Count(piece, newline))
+	passed, at := int64(0), 0 // lines of the piece, and their length
 	s.mu.Lock()
 	for ; s.placed < len(s.unfit); s.placed++ {
 		u := &s.unfit[s.placed]
@@ -246,7 +247,8 @@ func (s *stream) look(piece []byte) error {
 		if before > n {
 			break
 		}
-		u.at = s.size + int64(records.BehindLines(piece, int(before)))
+		at += records.BehindLines(piece[at:], int(before-passed))
+		passed, u.at = before, s.size+int64(at)
 	}
 	s.mu.Unlock()
 	s.size += int64(len(piece))

@@ -42,7 +42,7 @@ func (b *bench) stageRows() []row {
 func (b *bench) stagesRow(name string, items int) row {
 	input := fmt.Sprintf("items-%d-100", items)
 	return row{
-		name: name, limit: "≤ 1.15", before: b.fresh,
+		name: name, limit: "≤ 0.9", before: b.fresh,
 		stint: func() *exec.Cmd { return b.runFile(b.data(input, items, 100)) },
 		peer: func() *exec.Cmd {
 			return exec.Command("sh", "-c", fmt.Sprintf("cd %s && %s && mv stint.out middle && rm -rf state && %s",

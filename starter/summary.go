@@ -171,10 +171,13 @@ func groupFailures(path string) *failureGroups {
 	}
 }
 
-// boundedLine returns the next line; a longer one is empty.
+// boundedLine returns the next line, which is valid until the next call; a longer one is empty.
 func boundedLine(r *bufio.Reader, most int) (line []byte, err error) {
 	for long := false; ; {
 		piece, err := r.ReadSlice('\n')
+		if err == nil && line == nil && !long && len(piece) <= most {
+			return piece, nil
+		}
 		if long = long || len(line)+len(piece) > most; long {
 			line = nil
 		} else {
