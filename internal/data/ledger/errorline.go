@@ -196,14 +196,6 @@ func CopyDropped(ctx context.Context, dir store.Dir, links Links, w io.Writer) e
 	})
 }
 
-// noted is a wire.ErrorLine whose failure is not decoded.
-type noted struct {
-	Failure json.RawMessage `json:"failure"`
-	wire.Again
-}
-
-var notes = codec.ForDecoding(reflect.TypeFor[noted]())
-
 // CopyPartErrors writes the error records of one part, whose object is at key, one a line.
 func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e wire.Entry, w io.Writer) error {
 	body, err := OpenSummed(ctx, dir, key)
@@ -211,15 +203,18 @@ func CopyPartErrors(ctx context.Context, dir store.Dir, key string, e wire.Entry
 		return err
 	}
 	defer body.Close()
-	lines := NewLines(body, 64<<10)
+	var line, none struct {
+		Failure json.RawMessage `json:"failure"`
+		wire.Again
+	}
+	as, lines := codec.ForDecoding(reflect.TypeOf(line)), NewLines(body, 64<<10)
 	for {
 		data, err := lines.Next()
 		if err == io.EOF {
 			return body.Verify(e.ErrBytes, e.ErrSum)
 		}
-		var line noted
-		if err == nil {
-			err = notes.Unmarshal(data, &line)
+		if line = none; err == nil {
+			err = as.Unmarshal(data, &line)
 		}
 		switch {
 		case err != nil:

@@ -5,9 +5,9 @@
 // process group through a pipe. When the pipe ends, the worker has ended, and the guard kills the
 // groups that are left.
 //
-// A program calls [Main] first thing in main: its process can have guards then. A process that is started as one becomes
-// it earlier, when this package is initialised: the packages of a program with a worker take longer to be initialised
-// than anything that a guard does.
+// A program calls [Main] first thing in main: its process can have guards then, and a process that is started as one
+// becomes it. If it sees that its worker has started it, it becomes it earlier, when this package is initialised: the
+// packages of a program with a worker take longer to be initialised than anything that a guard does.
 package guard
 
 import (
@@ -27,19 +27,30 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 )
 
-// marker in the environment makes a process a guard.
+// marker in the environment makes a process a guard. Its value is the number of the process that has started it.
 const marker = "STINT_GUARD"
 
 // mainCalled is set in programs that call Main.
 var mainCalled atomic.Bool
 
-// Main allows [Start] to start guards.
-func Main() { mainCalled.Store(true) }
+// Main makes the process a guard if it was started as one; then it does not return. Otherwise it allows [Start] to start
+// guards.
+func Main() {
+	if os.Getenv(marker) != "" {
+		become()
+	}
+	mainCalled.Store(true)
+}
 
 func init() {
-	if os.Getenv(marker) == "" {
-		return
+	// A variable alone, which somebody has set, changes nothing. A guard whose worker has gone already is left to Main.
+	if os.Getenv(marker) == strconv.Itoa(os.Getppid()) {
+		become()
 	}
+}
+
+// become makes the process a guard.
+func become() {
 	signal.Ignore(ignored...) // it ends with its pipe, and with nothing else
 	serve(os.Stdin, killGroup)
 	os.Exit(0)
@@ -155,7 +166,7 @@ func start() (*Guard, error) {
 
 func (g *Guard) launch() error {
 	cmd := exec.Command(selfPath)
-	cmd.Env = []string{marker + "=1"}
+	cmd.Env = []string{marker + "=" + strconv.Itoa(os.Getpid())}
 	cmd.SysProcAttr = ownSession()
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
