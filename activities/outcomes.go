@@ -97,13 +97,27 @@ func (e *execution) record(p *assignment) error {
 }
 
 // blankLines counts blank result lines of a filter: between two stages a blank line is not an item, of text either.
-func blankLines(results []byte) (n int64) {
-	for line := range bytes.Lines(results) {
-		if line[0] <= ' ' && records.IsBlank(line[:len(line)-1]) {
-			n++
+func blankLines(results []byte) int64 {
+	var b blanks
+	b.count(results)
+	return b.lines
+}
+
+// blanks counts blank lines that come in pieces.
+type blanks struct {
+	lines  int64
+	filled bool // the line that has not ended is not blank
+}
+
+func (b *blanks) count(piece []byte) {
+	for line := range bytes.Lines(piece) {
+		text, ended := bytes.CutSuffix(line, newline)
+		b.filled = b.filled || len(text) > 0 && (text[0] > ' ' || !records.IsBlank(text))
+		if ended && !b.filled {
+			b.lines++
 		}
+		b.filled = b.filled && !ended
 	}
-	return n
 }
 
 // write gives the sink the results that it does not have yet.

@@ -70,8 +70,7 @@ type stream struct {
 	// Of the goroutine that takes the answer.
 	placed int   // of the unfit
 	lines  int64 // line ends so far
-	blank  int64 // blank lines so far, if they are counted
-	filled bool  // the line that has not ended is not blank
+	blanks blanks
 	length int64 // bytes since the last one
 	size   int64 // bytes
 	failed error // the sink's
@@ -259,7 +258,7 @@ func (s *stream) look(piece []byte) error {
 		s.e.live.Add(int(n), 0)
 	}
 	if s.e.in.PassesOn() {
-		s.countBlank(piece)
+		s.blanks.count(piece)
 	}
 	switch {
 	case s.lines > s.e.in.Batch.Count:
@@ -268,21 +267,6 @@ func (s *stream) look(piece []byte) error {
 		return errLongLine
 	}
 	return nil
-}
-
-// countBlank counts blank lines: between two stages they are no items.
-func (s *stream) countBlank(piece []byte) {
-	for len(piece) > 0 {
-		n := bytes.IndexByte(piece, '\n')
-		if n < 0 {
-			s.filled = s.filled || !records.IsBlank(piece)
-			return
-		}
-		if !s.filled && records.IsBlank(piece[:n]) {
-			s.blank++
-		}
-		s.filled, piece = false, piece[n+1:]
-	}
 }
 
 // Accept returns a fault unless the answer has a line for each item that the filter was given.
@@ -309,7 +293,7 @@ func (s *stream) record() error {
 	unfit := len(s.unfit)
 	e.live.Add(unfit, unfit)
 	e.entry.OK += e.in.Batch.Count - int64(unfit)
-	e.entry.Dropped += s.blank
+	e.entry.Dropped += s.blanks.lines
 	e.entry.Count = e.in.Batch.Count
 	s.in.Done()
 	e.inHand.done.Store(e.entry.Count)

@@ -211,6 +211,21 @@ func TestProcess_BothWaysOfStages(t *testing.T) {
 	}
 }
 
+// Each stage of a pipeline takes the short way.
+func TestProcess_ShortWayOfStages(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, []job.Stage{{Name: "a", Pool: "pool"}, {Name: "b", Pool: "pool"}}, nil, "in.txt", "1\n2\n3\n")
+	p.spec.BatchItems = 3
+	filter := &callstest.Filter{Do: filters["copies"], Whole: true}
+	p.serve(filter, Options{})
+	entries, totals, left := p.run(jobtest.Seeded(t, 0), p.plan(), math.MaxInt)
+	require.Empty(t, left)
+	require.Len(t, entries, 1)
+	require.Equal(t, "1\n2\n3\n", p.output(entries[0]))
+	require.EqualValues(t, 2, totals.Calls)
+	require.EqualValues(t, 2, filter.Wholes())
+}
+
 // notes returns the error records of entries, without the offsets of results, which are of a part.
 func (f *fixture) notes(entries []wire.Entry) string {
 	var all strings.Builder

@@ -50,16 +50,10 @@ type failureGroups struct {
 	partial bool  // the file has more
 }
 
-// failure is what is shown of a job.Failure.
-type failure struct {
-	Item  int64     `json:"item"`
-	Kind  string    `json:"kind"`
-	Error job.Error `json:"error"`
-}
+// failures decodes as much of a job.Failure as is shown.
+var failures = codec.ForDecoding(reflect.TypeFor[job.FirstError]())
 
-var failures = codec.ForDecoding(reflect.TypeFor[failure]())
-
-func (g *failureGroups) add(f failure) {
+func (g *failureGroups) add(f job.FirstError) {
 	if g.groups == nil {
 		g.groups = map[string]*failureGroup{}
 	}
@@ -102,7 +96,7 @@ const digits = "0123456789"
 
 // failureLabel returns a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
 // status, which begins the message.
-func failureLabel(f failure) string {
+func failureLabel(f job.FirstError) string {
 	switch kind := limits.FailureKindOf(f.Kind); {
 	case kind.Said:
 		return ""
@@ -154,7 +148,7 @@ func groupFailures(path string) *failureGroups {
 	for {
 		line, err := boundedLine(lines, longestFailure)
 		if len(line) > 0 {
-			var f failure
+			var f job.FirstError
 			if failures.Unmarshal(line, &f) != nil {
 				return nil // not ours, or being written
 			}

@@ -19,14 +19,14 @@ func TestFailureGroups(t *testing.T) {
 	t.Parallel()
 	var g failureGroups
 	add := func(item int64, kind, typ, message string) {
-		g.add(failure{Item: item, Kind: kind, Error: job.Error{Type: typ, Message: message}})
+		g.add(job.FirstError{Item: item, Kind: kind, Error: job.Error{Type: typ, Message: message}})
 	}
 	for i := range int64(30) {
 		add(i, job.KindError, "ValueError", fmt.Sprintf("record %d has no name\nand more", i))
 		add(100+i%7, job.KindExit, "Exit", fmt.Sprintf("exit %d: line %d", 3+i%2, i))
 	}
 	add(200, job.KindError, "error", "odd")
-	require.Equal(t, "error: ", failureLabel(failure{Kind: job.KindError, Error: job.Error{Type: "PathError"}}), "14.15: no types of Go")
+	require.Equal(t, "error: ", failureLabel(job.FirstError{Kind: job.KindError, Error: job.Error{Type: "PathError"}}), "14.15: no types of Go")
 	groups, others := g.largest(3)
 	require.EqualValues(t, 1, others)
 	require.Len(t, groups, 3)
@@ -41,7 +41,7 @@ func TestFailureGroups_AreBounded(t *testing.T) {
 	var g failureGroups
 	name := func(i int) string { return strings.Repeat("x", i%50) + strings.Repeat("y", i/50) }
 	for i := range 2 * heldGroups {
-		g.add(failure{Item: int64(i), Kind: job.KindError, Error: job.Error{Message: name(i)}})
+		g.add(job.FirstError{Item: int64(i), Kind: job.KindError, Error: job.Error{Message: name(i)}})
 	}
 	require.Len(t, g.groups, heldGroups)
 	groups, others := g.largest(shownGroups)

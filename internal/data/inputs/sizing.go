@@ -60,7 +60,7 @@ func SpreadOf(s wire.Sizing) int64 {
 	return spreadPerSlot * slotsOf(s)
 }
 
-// widely is that if little is known of when slots end.
+// widely returns the number of batches if it is not known how many slots there are, or when they end.
 func widely(s wire.Sizing) int64 { return max(Spread, 2*slotsOf(s)) }
 
 // slots are those that are known, at least one.

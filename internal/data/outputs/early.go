@@ -140,7 +140,7 @@ type parcel struct {
 }
 
 // MaxHeld bounds the memory, in bytes, of parts that wait for their turn: 32 MiB for two processors, at most 256 MiB.
-// If there is no room, the part whose turn comes last is read again.
+// If a part does not fit, the one whose turn comes last is not held any more, and is read again.
 var MaxHeld = min(max(2, runtime.GOMAXPROCS(0)), 16) * (16 << 20)
 
 // roomWait is how long a part waits for room at most.
@@ -314,7 +314,7 @@ func (m *joinable) Add(lines []byte) (next []byte) {
 }
 
 // awaitRoom waits for room while parts are being written: the disk is busy then, and reading a part again would take
-// more of its time. It returns false if there is no room in time.
+// more of its time. It reports whether there is room in time.
 func (e *early) awaitRoom(m *joinable, room int) bool {
 	until := time.Now().Add(roomWait)
 	defer trap.After(roomWait, "ending the wait for room", nil, e.changed.Broadcast).Stop()

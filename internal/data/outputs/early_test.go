@@ -302,7 +302,7 @@ func TestEarly_Holds(t *testing.T) {
 	require.Zero(t, held())
 }
 
-// If there is no room, the part whose turn comes last is read again, whether it is made already or not.
+// If a part does not fit, the one whose turn comes last is read again, whether or not it has been made.
 func TestEarly_NoRoom(t *testing.T) {
 	t.Parallel()
 	f, batches, want := setupJoin(t, "out.jsonl")

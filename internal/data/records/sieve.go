@@ -60,7 +60,8 @@ func (s *Sieve) pass(ctx context.Context, r io.Reader, items int64, keep Keep, d
 			return err
 		}
 		n, err := io.ReadFull(r, buf[held:])
-		if last = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !last { // not errors.Is: a broken connection is no end
+		last = err == io.EOF || err == io.ErrUnexpectedEOF // an error that wraps one of them is a broken connection
+		if err != nil && !last {
 			return err
 		}
 		piece := buf[:held+n]
@@ -110,7 +111,7 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 		return len(lines), nil
 	}
 	kept, from := 0, 0 // the lines before kept are those that are kept; those from from on are looked at
-	pass := func(to int) {
+	move := func(to int) {
 		if kept == from {
 			kept = to
 		} else {
@@ -133,7 +134,7 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 			s.items++
 		}
 		if blank || fault != nil {
-			pass(at)
+			move(at)
 			from = next
 		}
 		if fault != nil {
@@ -143,7 +144,7 @@ func (s *Sieve) sift(piece []byte, last bool, keep Keep, drop Drop) (length int,
 		}
 		at = next
 	}
-	if pass(len(lines)); kept > 0 {
+	if move(len(lines)); kept > 0 {
 		keep(lines[:kept])
 	}
 	return len(lines), nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stint-run/stint/internal/test/jobtest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stretchr/testify/require"
 )
@@ -16,9 +17,7 @@ import (
 // What passes a sieve, and what it leaves out, is what the items are, whatever the pieces.
 func TestSieve(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := jobtest.Seeded(t, rand.Uint64())
 	for range 20_000 {
 		s := wire.Shape{Format: []wire.Format{Text, JSONL}[random.IntN(2)], MaxItem: 1 + random.IntN(40)}
 		requireSifted(t, sievedText(random), s, 1+random.IntN(60), random.IntN(2) == 0)

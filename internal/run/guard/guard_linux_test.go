@@ -119,7 +119,7 @@ func TestGuard_KillsGroupsAtItsEnd(t *testing.T) {
 	require.True(t, lives(taken))
 }
 
-// A guard that was prepared is the next one's that is started, and ends if there is none.
+// Start returns the guard that was prepared; if nobody calls it, end ends the guard.
 func TestPrepare(t *testing.T) { // not beside tests that start guards
 	end := Prepare()
 	waiting := prepared.guard

@@ -105,8 +105,8 @@ func prepare(dir string) error {
 	return syncDir(dir)
 }
 
-// emptyDatabase is a database with Temporal's schema, compressed. Copying it takes a tenth of the time that all the
-// statements of the schema take. TestEmptyDatabase compares it with them, and makes it.
+// emptyDatabase is a database with Temporal's schema, compressed. Copying it is quicker than to run
+// all statements of the schema. TestEmptyDatabase compares it with them, and makes it.
 //
 //go:embed empty.db.gz
 var emptyDatabase []byte
