@@ -58,7 +58,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 	l := &lane{e: e, place: place, calls: e.watch.Lane(), closed: closed}
 	l.caller = &calls.Caller{
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
-		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.in.StageName(), Fit: &e.acts.fit,
+		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.in.StageName(), Fit: &e.acts.fit, Flat: e.in.Flattens(),
 		Hope: e.hope, Trials: e.trials, Brake: &e.acts.brake,
 		Record: func() error { e.complete(l.assignment); return e.line.recordEarly(l.assignment) }, CarryOn: l.start,
 	}
@@ -123,6 +123,7 @@ func (e *execution) pass(p *assignment) error {
 // settle gives each of the assignment's items its outcome, up to the first without one if the batch ends early.
 func (l *lane) settle() error {
 	p, c := l.assignment, l.caller
-	c.Answer, c.Block, c.Records = &p.answer, p.block.lines, records.HasRecords(p.block.convert.Shape)
+	shape := p.block.convert.Shape
+	c.Answer, c.Block, c.Records, c.Text = &p.answer, p.block.lines, records.HasRecords(shape), records.TextLines(shape)
 	return c.Run(p.toCall)
 }

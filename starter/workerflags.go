@@ -169,7 +169,7 @@ func (o *workerOptions) nameHooks() error {
 		if err != nil {
 			return usageError("--hook %s: %v", name, err)
 		}
-		o.options.Hooks[name] = worker.Command(argv...)
+		o.options.Hooks[name] = worker.HookCommand(argv...)
 		o.options.Protect = slices.Concat(o.options.Protect, worker.CommandFiles(argv, o.options.Dir))
 	}
 	return nil

@@ -76,5 +76,5 @@ func TestFindProgram_Relative(t *testing.T) {
 	f := setup(t)
 	f.options.Dir = relative
 	require.Equal(t, "a\n", f.run(Exec("./filter"), "in.txt", "a\n").output)
-	require.NoError(t, Command("./filter")(t.Context(), HookCall{dir: relative}))
+	require.NoError(t, HookCommand("./filter")(t.Context(), HookCall{dir: relative}))
 }

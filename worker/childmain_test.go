@@ -55,7 +55,7 @@ var roles = map[string]func(){
 	},
 	"starts children unguarded": func() {
 		fmt.Fprintln(os.Stderr, "exec:", newError(Exec("cat"), Options{}))
-		fmt.Fprintln(os.Stderr, "hook:", Command("true")(context.Background(), HookCall{}))
+		fmt.Fprintln(os.Stderr, "hook:", HookCommand("true")(context.Background(), HookCall{}))
 	},
 	"starts children guarded": func() {
 		ChildMain()

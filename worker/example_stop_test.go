@@ -137,7 +137,7 @@ func ExampleCommand() {
 	dir, err := os.MkdirTemp("", "stint-example-")
 	check(err)
 	defer os.RemoveAll(dir)
-	note := worker.Command("sh", "-c", `echo "$STINT_STAGE of $STINT_JOB" >> notes`)
+	note := worker.HookCommand("sh", "-c", `echo "$STINT_STAGE of $STINT_JOB" >> notes`)
 
 	s := newStage(worker.Exec("cat"), worker.Options{Hooks: map[string]worker.Hook{"note": note}, Dir: dir})
 	defer s.end()

@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/run/calls"
-	"github.com/stint-run/stint/internal/run/child"
 	"github.com/stint-run/stint/internal/run/frames"
 	"github.com/stint-run/stint/job"
-	"github.com/stint-run/stint/timers"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -162,15 +157,12 @@ const (
 )
 
 type execHandler struct {
-	dependencies
+	processes
 	path string
 	argv []string
-	env  []string
-	dir  string
 	paced
 
-	children *child.Starter
-	buffers  sync.Pool // *[]byte, for lines that have to be put together
+	buffers sync.Pool // *[]byte, for lines that have to be put together
 }
 
 // paced cuts the calls of a program: to a size, or, if that says nothing of items, so that each takes as long as the pace aims at.
@@ -200,12 +192,12 @@ func newExec(argv []string, s dependencies) (*execHandler, error) {
 	if err != nil {
 		return nil, err
 	}
-	children, err := child.NewStarter(s.log)
+	processes, err := newProcesses(s)
 	if err != nil {
 		return nil, err
 	}
 	return &execHandler{
-		dependencies: s, path: path, argv: argv, env: o.childEnv(), dir: o.Dir, children: children,
+		processes: processes, path: path, argv: argv,
 		paced:   paced{o.callSize(0, execBytes), execPace(o)},
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
@@ -238,10 +230,6 @@ func findProgram(argv []string, dir string) (string, error) {
 	}
 	return "", fmt.Errorf("command %q cannot be run: %w", name, err)
 }
-
-func (*execHandler) start(context.Context) error { return nil }
-
-func (h *execHandler) Close() { h.children.Close() }
 
 // Streams reports whether one process should filter so many items, as far as it is known how long that takes.
 func (h *execHandler) Streams(items int64, timeout time.Duration) bool {
@@ -283,76 +271,16 @@ func (h *execHandler) Call(c *calls.Call) error {
 
 // run gives the lines to one process and reads its answer.
 func (h *execHandler) run(ctx context.Context, call *calls.Call, lines calls.Stream) error {
-	slot := call.Place.Describe().Slot
-	env := append(slices.Clip(h.env), h.options.slotEnv(h.worker, slot, 0)...)
-	cmd := &exec.Cmd{Path: h.path, Args: h.argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
-	pipes, err := child.NewPipes(cmd)
-	if err != nil {
-		return &calls.UnbegunError{Err: err}
-	}
-	process, err := h.children.Start(cmd, h.options.cpusOf(slot))
-	pipes.CloseChildEnds()
-	if err != nil {
-		pipes.Close()
-		return &calls.UnbegunError{Err: fmt.Errorf("starting %s: %w", h.argv[0], err)}
-	}
-	gone := make(chan struct{})
-	cut := make(chan struct{})
-	spare := trap.OnDone(ctx, "ending a filter", h.dependencies.defect, func() {
-		defer close(cut)
-		h.cut(call, process, gone, context.Cause(ctx))
-	})
-	defer func() {
-		if !spare() {
-			<-cut // it ends with the process
-		}
-	}()
-
-	var stderr child.Tail
-	var copying sync.WaitGroup
-	copying.Go(func() { // a filter need not read all: only its answer counts
-		h.dependencies.run("writing to a filter", func() { lines.Feed(ctx, pipes.Stdin) }, process.Kill)
-		_ = pipes.Stdin.Close()
-	})
-	copying.Go(func() { // ends with the process or its drain limit
-		h.dependencies.run("reading a filter's standard error", func() { _, _ = io.Copy(&stderr, pipes.Stderr) }, process.Kill)
-	})
-	exited := make(chan error, 1)
-	go func() {
-		var err error
-		h.dependencies.run("waiting for a filter", func() { err = process.Wait() }, process.Kill)
-		close(gone)
-		pipes.Hurry()
-		exited <- err
-	}()
-	readErr := lines.Take(pipes.Stdout)
-	if readErr != nil {
-		process.Kill()
-	}
-	exitErr := <-exited
-	copying.Wait()
-	pipes.Close()
+	end, err := h.processes.run(ctx, call, h.path, h.argv, lines)
 	switch {
-	case readErr != nil:
-		return readErr
-	case exitErr != nil && asksForLess(exitErr):
-		return SlowDown(retryAfter(stderr.Text()))
-	case exitErr != nil:
-		return endFault(exitErr, stderr.Text())
+	case err != nil:
+		return err
+	case end.status != nil && asksForLess(end.status):
+		return SlowDown(retryAfter(end.stderr))
+	case end.status != nil:
+		return endFault(end.status, end.stderr)
 	}
 	return nil
-}
-
-// cut ends the process of a call that must not continue: at once if its timer has expired, with TERM
-// first if everything must end.
-func (h *execHandler) cut(call *calls.Call, c *child.Process, gone <-chan struct{}, cause error) {
-	if _, ok := errors.AsType[*timers.ExpiredError](cause); ok {
-		c.Kill()
-		return
-	}
-	if last, refused := c.EndSoftly(gone, h.options.killAfter(calls.Drained(cause))); refused == nil {
-		call.Forced(c.Cmd.Process.Pid, last, cause)
-	}
 }
 
 // endFault describes how a process ended: "exit 3" or by which signal, and the end of its standard error.

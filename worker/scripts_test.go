@@ -28,7 +28,7 @@ func TestR2_ScriptsThatNoSystemStarts(t *testing.T) {
 			require.ErrorContains(t, err, c.says, c.name)
 			require.ErrorContains(t, err, path, "it is named")
 		}
-		require.ErrorContains(t, Command(path)(t.Context(), HookCall{}), c.says, c.name)
+		require.ErrorContains(t, HookCommand(path)(t.Context(), HookCall{}), c.says, c.name)
 	}
 	for name, content := range map[string]string{
 		"shell": "#!/bin/sh\n", "no-end": "#!/bin/sh", "options": "#! /bin/sh -e\n", "env-split": "#!/usr/bin/env -S sh -e\n", "env": "#!/usr/bin/env sh\n",

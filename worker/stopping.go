@@ -252,7 +252,7 @@ type HookCall struct {
 	log *slog.Logger
 }
 
-// Command makes a hook of a program, which must end with status 0. It gets the environment of the
+// HookCommand makes a hook of a program, which must end with status 0. It gets the environment of the
 // worker's other child processes, and STINT_JOB, STINT_RUN, STINT_STAGE, STINT_KEY, STINT_STATE and
 // STINT_REASON. The end of its standard error is part of its error.
 //
@@ -260,7 +260,7 @@ type HookCall struct {
 // seconds. Those that have begun a session of their own, as daemons do (see setsid), are not waited for and stay: also
 // if the hook fails or is ended, and after the job and the worker. A cleanup hook can end them. Such a process needs
 // another standard error than the hook's: nobody reads that any more, and writing to it would end the process.
-func Command(argv ...string) Hook {
+func HookCommand(argv ...string) Hook {
 	return func(ctx context.Context, call HookCall) error {
 		if len(argv) == 0 {
 			return errors.New("the hook's command is empty")

@@ -322,7 +322,7 @@ func TestHooks_LeaveDaemonsBehind(t *testing.T) {
 			t.Parallel()
 			lives := filepath.Join(t.TempDir(), "lives")
 			require.NoError(t, os.WriteFile(lives, nil, 0o600))
-			err := worker.Command("sh", "-c", daemon+c.then, lives)(t.Context(), worker.HookCall{})
+			err := worker.HookCommand("sh", "-c", daemon+c.then, lives)(t.Context(), worker.HookCall{})
 			if c.fault == "" {
 				require.NoError(t, err)
 			} else {

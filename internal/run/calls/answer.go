@@ -78,6 +78,13 @@ func (a *Answer) Line(line []byte) {
 	a.add(Span{start: start, End: len(a.Buf), items: 1})
 }
 
+// Lines adds a result that is any number of lines, each ended by '\n', of a call that is Flat.
+func (a *Answer) Lines(lines []byte) {
+	start := len(a.Buf)
+	a.Buf = append(a.Buf, lines...)
+	a.add(Span{start: start, End: len(a.Buf), items: 1, flat: true})
+}
+
 // admit gives the call the gate through which its results come as JSON.
 func (a *Answer) admit(c *Call) {
 	if a.gate == nil {

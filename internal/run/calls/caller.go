@@ -23,6 +23,8 @@ type Caller struct {
 	Place   Place
 	Block   []byte // all items as lines, if they lie so; nil otherwise
 	Records bool   // the items are records of CSV
+	Text    bool   // the items are lines of text
+	Flat    bool   // a result may be any number of lines
 	// tainted says that a call which was abandoned may still read its items.
 	Tainted  bool
 	Observer Observer
@@ -218,7 +220,8 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 	a.items, a.mark, a.err = items, c.Answer.mark(), nil
 	a.free.Store(false)
 	a.Call = Call{
-		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Place: c.Place, Isolating: isolating,
+		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Text: c.Text, Flat: c.Flat, Place: c.Place,
+		Isolating:    isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
 		trials: c.Trials, brake: c.Brake,
 	}

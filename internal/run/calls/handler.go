@@ -86,6 +86,8 @@ type Call struct {
 	Place Place
 	// Records says that the items are records of CSV: objects of strings.
 	Records bool
+	// Text says that the items are lines of text, not JSON; Flat that the result of an item may be any number of lines.
+	Text, Flat bool
 	// Isolating says that the call is one of those that narrow a fault down.
 	Isolating bool
 	// Keep, set by the handler, has the outcomes that it has added count although the call fails.

@@ -1,0 +1,354 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/command"
+	"github.com/stint-run/stint/job"
+)
+
+// What becomes of a command's standard output: see [CommandOptions].
+const (
+	ResultLines  = "lines"  // each line is a result, as it is
+	ResultJSON   = "json"   // all of it is one JSON string
+	ResultRecord = "record" // a JSON object: item, stdout, stderr, exit, seconds
+	ResultNone   = "none"   // nothing
+)
+
+// CommandOptions say which command is run for each item, and what its result is.
+type CommandOptions struct {
+	// Words are the command, split already. Placeholders in them are replaced by values of the item: {} is the item,
+	// {.} {/} {//} {/.} are parts of a file's name, {#} and {%} the numbers of the item and of the slot, {1} and {-1}
+	// columns, {name} and {a.b} fields of a JSON or CSV item. {{ and }} are braces. A value stays inside its word, whatever it holds.
+	// Words without a placeholder get the item as one more word.
+	Words []string
+	// Script, in place of Words, is run by a shell: sh unless Shell names another one, dash or bash. A placeholder
+	// becomes a reference to a variable, quoted as its place asks for. A script without a placeholder has the item as $1.
+	Script string
+	Shell  string
+	// Delimiter separates the columns of a line of text. Default: it is one column.
+	Delimiter string
+	// Stdin gives the item to the command's standard input, which is empty otherwise.
+	Stdin bool
+	// Result is what becomes of the standard output. Default ResultLines.
+	Result string
+	// Tag puts the item and a tab before each line of ResultLines.
+	Tag bool
+	// OKExits are the exit statuses that are no failure. Default: 0 only.
+	OKExits []int
+}
+
+// Command makes a handler that runs a command for each item, with placeholders in its words. Its result is what it
+// prints on standard output: of a job that flattens results (see [job.Spec].Flatten) any number of lines, in any other job one
+// line. Another exit status than 0 fails the item with kind exit, a signal with kind crash, and both with the last lines of
+// standard error.
+//
+// The command has no terminal. Its process group ends with it, when its timer expires, and when the worker ends. Its
+// environment is scrubbed (see Options.Env).
+func Command(o CommandOptions) Handler {
+	name := "each " + strings.Join(o.Words, " ")
+	if o.Script != "" {
+		name = "shell " + o.Script
+	}
+	return Handler{
+		name: name, argv: o.Words,
+		check: func(w Options) error {
+			if _, _, err := o.compile(w); err != nil {
+				return err
+			}
+			return w.checkCPUs()
+		},
+		open: func(s dependencies) (calls.Handler, service, error) {
+			template, path, err := o.compile(s.options)
+			if err != nil {
+				return nil, nil, err
+			}
+			processes, err := newProcesses(s)
+			if err != nil {
+				return nil, nil, err
+			}
+			h := &commandHandler{processes: processes, o: o, template: template, path: path}
+			h.paced = paced{s.options.callSize(0, commandBytes), calls.Pace{Target: commandTarget, First: 1, Most: commandItems}}
+			return h, h, nil
+		},
+	}
+}
+
+const (
+	// Calls are small, so that a stop waits for few commands, and results are recorded soon.
+	commandTarget = 200 * time.Millisecond
+	commandItems  = 1024
+	commandBytes  = 1 << 20
+)
+
+// compile checks the options. It returns the template, and the path of its program; "" if that differs from item to
+// item.
+func (o *CommandOptions) compile(w Options) (template *command.Template, path string, err error) {
+	switch {
+	case o.Script != "" && len(o.Words) > 0:
+		return nil, "", errors.New("a command has either words or a script")
+	case o.Script != "":
+		shell := o.Shell
+		if shell == "" {
+			shell = "sh"
+		}
+		template, err = command.ParseShell(o.Script, shell)
+	case len(o.Words) == 0 || o.Words[0] == "":
+		return nil, "", errors.New("the command is empty")
+	default:
+		template, err = command.Parse(o.Words)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("command: %w", err)
+	}
+	if results := []string{"", ResultLines, ResultJSON, ResultRecord, ResultNone}; !slices.Contains(results, o.Result) {
+		return nil, "", fmt.Errorf("result %q: use %s", o.Result, strings.Join(results[1:], ", "))
+	}
+	if o.Tag && o.Result != "" && o.Result != ResultLines {
+		return nil, "", fmt.Errorf("a tag is for lines, and the result is %s", o.Result)
+	}
+	if program := template.Program(); program != "" {
+		if path, err = w.runnable([]string{program}); err != nil {
+			return nil, "", err
+		}
+	}
+	return template, path, nil
+}
+
+type commandHandler struct {
+	processes
+	paced
+	o        CommandOptions
+	template *command.Template
+	path     string // "": that of each item's program
+}
+
+func (*commandHandler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines, OneByOne: true} }
+
+func (h *commandHandler) Call(c *calls.Call) error {
+	defer c.End()
+	began := time.Now()
+	for i := range c.Items {
+		if i > 0 && c.Ending() {
+			return nil
+		}
+		if goOn, err := h.item(c, i); !goOn || err != nil {
+			return err
+		}
+		if c.Answer.Full() && i+1 < len(c.Items) {
+			c.Keep = true
+			return calls.FullFault()
+		}
+	}
+	h.pace.Learn(len(c.Items), time.Since(began))
+	return nil
+}
+
+// item runs the command of an item and adds its outcome. It returns false if the call ends before.
+func (h *commandHandler) item(c *calls.Call, i int) (goOn bool, err error) {
+	item := &c.Items[i]
+	place := c.Place.Describe()
+	words, err := h.template.Words(&command.Item{
+		Data: item.Data, JSON: !c.Text, Delimiter: h.o.Delimiter, Number: item.Ordinal + 1, Slot: place.Slot + 1,
+	})
+	if err != nil {
+		c.Answer.Fail(calls.InvalidFault(err), 1)
+		return true, nil
+	}
+	at := c.Place.(*callPlace).slot
+	run := &commandRun{h: h, item: item.Data}
+	ctx := c.Begin()
+	began := time.Now()
+	end, err := h.runWords(ctx, c, words, run)
+	for isUnbegun(err) && !errors.Is(err, syscall.E2BIG) {
+		c.End() // a wait is none of its time
+		if !at.awaitResources(c, err) {
+			c.Keep = true
+			return false, err
+		}
+		ctx, began = c.Begin(), time.Now()
+		end, err = h.runWords(ctx, c, words, run)
+	}
+	at.begun()
+	if err == nil {
+		err = h.outcome(c, i, run, end, time.Since(began))
+	} else if errors.Is(err, syscall.E2BIG) {
+		err = calls.InvalidFault(errors.New("the command is longer than the system takes: give the item on standard input (--stdin item)"))
+	}
+	if err == nil {
+		return true, nil
+	}
+	if slowsDown(c, err) {
+		return false, nil
+	}
+	fault := calls.FaultOf(calls.CauseOf(ctx, err))
+	if c.Ended() {
+		return false, nil
+	}
+	failed := calls.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
+	if failed.Later && fault.After == 0 && fault.Kind == job.KindExpired {
+		c.Expired()
+	}
+	c.Add(i, failed)
+	return true, nil
+}
+
+// runWords runs a command. A program that there is not is the item's failure if it is the item's own.
+func (h *commandHandler) runWords(ctx context.Context, c *calls.Call, words []string, run *commandRun) (processEnd, error) {
+	path := h.path
+	if path == "" {
+		var err error
+		if path, err = findProgram(words[:1], h.dir); err != nil {
+			return processEnd{}, calls.Faultf(job.KindExit, "Exit", "exit 127: %v", err)
+		}
+	}
+	run.out = run.out[:0]
+	return h.processes.run(ctx, c, path, words, run)
+}
+
+// outcome adds the outcome of a command that has ended, or returns why it has failed.
+func (h *commandHandler) outcome(c *calls.Call, i int, run *commandRun, end processEnd, took time.Duration) error {
+	status := 0
+	if exit, ok := errors.AsType[*exec.ExitError](end.status); ok && !signaled(end.status) {
+		status = exit.ExitCode()
+	}
+	switch {
+	case end.status != nil && status == 0:
+		return endFault(end.status, end.stderr)
+	case slices.Contains(h.o.OKExits, status), status == 0 && len(h.o.OKExits) == 0:
+	case status == exitSlowDown:
+		return SlowDown(retryAfter(end.stderr))
+	case status == 0:
+		return calls.Faultf(job.KindExit, "Exit", "exit 0, which is none of the statuses that are no failure")
+	default:
+		return endFault(end.status, end.stderr)
+	}
+	switch h.o.Result {
+	case ResultNone:
+		return addLines(c, nil)
+	case ResultJSON:
+		return addJSON(c, string(run.out))
+	case ResultRecord:
+		shown := json.RawMessage(run.item)
+		if c.Text {
+			shown, _ = text.JSON(string(run.item)) // a string is always JSON
+		}
+		return addJSON(c, commandRecord{Item: shown, Stdout: string(run.out), Stderr: end.stderr, Exit: status, Seconds: took.Seconds()})
+	}
+	lines := run.out
+	if n := len(lines); n > 0 && lines[n-1] != '\n' {
+		lines = append(lines, '\n')
+	}
+	if h.o.Tag {
+		lines = tagged(run.item, lines)
+	}
+	return addLines(c, lines)
+}
+
+// commandRecord is a result of ResultRecord.
+type commandRecord struct {
+	Item    json.RawMessage `json:"item"`
+	Stdout  string          `json:"stdout"`
+	Stderr  string          `json:"stderr"`
+	Exit    int             `json:"exit"`
+	Seconds float64         `json:"seconds"`
+}
+
+// addLines adds a result of any number of lines. Where a result is one line, none is an empty one.
+func addLines(c *calls.Call, lines []byte) error {
+	if c.Flat {
+		c.Answer.Lines(lines)
+		return nil
+	}
+	if n := bytes.Count(lines, []byte{'\n'}); n > 1 {
+		return calls.Faultf(job.KindInvalid, "Invalid",
+			"the command has printed %d lines, and the job takes one result for each item: start it with --flatten, or give the worker --result json", n)
+	}
+	c.Answer.Line(bytes.TrimSuffix(lines, []byte{'\n'}))
+	return nil
+}
+
+func addJSON(c *calls.Call, value any) error {
+	switch v := value.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			return notText()
+		}
+	case commandRecord:
+		if !utf8.ValidString(v.Stdout) {
+			return notText()
+		}
+	}
+	line, err := text.JSON(value)
+	if err != nil {
+		return err
+	}
+	if len(line) > calls.MaxResult {
+		return calls.TooLargeFault(len(line))
+	}
+	if c.Flat {
+		c.Answer.Lines(append(line, '\n'))
+	} else {
+		c.Answer.Line(line)
+	}
+	return nil
+}
+
+func notText() error {
+	return calls.Faultf(job.KindInvalid, "Invalid", "the command's output is not UTF-8, and cannot be a JSON string: use --result lines")
+}
+
+// tagged puts the item and a tab before each line.
+func tagged(item, lines []byte) (all []byte) {
+	for line := range bytes.Lines(lines) {
+		all = append(append(append(all, item...), '\t'), line...)
+	}
+	return all
+}
+
+// commandRun is the dialogue with the process of one item.
+type commandRun struct {
+	h    *commandHandler
+	item []byte
+	out  []byte
+}
+
+// Feed implements dialogue.
+func (r *commandRun) Feed(_ context.Context, in io.Writer) {
+	if r.h.o.Stdin {
+		_, _ = in.Write(r.item) // a command need not read it
+	}
+}
+
+// Take implements dialogue.
+func (r *commandRun) Take(out io.Reader) error {
+	for {
+		if len(r.out) == cap(r.out) {
+			r.out = slices.Grow(r.out, 4<<10)
+		}
+		n, err := out.Read(r.out[len(r.out):cap(r.out)])
+		r.out = r.out[:len(r.out)+n]
+		switch {
+		case len(r.out) > calls.MaxResult:
+			return calls.TooLargeFault(len(r.out))
+		case err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading the output: %w", err)
+		}
+	}
+}
