@@ -241,12 +241,9 @@ func (c *Process) Wait() error {
 	_ = signalGroup(c.Cmd.Process, syscall.SIGKILL) // its leader has ended; there may be nobody else
 	c.of.below.end(pid)
 	defer c.of.below.reaped(pid)
-	removeErr := c.of.guard.Remove(pid)
+	c.of.guard.Remove(pid)
 	c.setReaped()
-	if err := c.Cmd.Wait(); err != nil {
-		return err
-	}
-	return removeErr
+	return c.Cmd.Wait()
 }
 
 // setReaped notes that the child's number is not its own any more.

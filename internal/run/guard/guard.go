@@ -1,8 +1,8 @@
 // Package guard ends process groups when the process that started them is gone, however it went.
 //
 // A parent-death signal reaches children only. So a worker that starts children also starts one
-// guard: its own binary again, in its own session, which gets the number of every child's
-// process group through a pipe. When the pipe ends, the worker has ended, and the guard kills the
+// guard: its own binary again, in its own session, which shares a table of the numbers of the
+// children's process groups with it. When the pipe between them ends, the worker has ended, and the guard kills the
 // groups that are left.
 //
 // A program calls [Main] first thing in main: its process can have guards then, and a process that is started as one
@@ -52,44 +52,37 @@ func init() {
 // become makes the process a guard.
 func become() {
 	signal.Ignore(ignored...) // it ends with its pipe, and with nothing else
-	serve(os.Stdin, killGroup)
+	serve(os.Stdin, func() (map[int]struct{}, error) { return groupsIn(os.NewFile(tableFile, "table")) }, killGroup)
 	os.Exit(0)
 }
 
 // dismissal is the line after which a guard ends without a look at what is left.
 const dismissal = "."
 
-// serve reads "+group" and "-group" lines and kills the groups left over at the end. If there have been
-// "=mark" lines it also kills the processes in the sessions that these groups' leaders lead, and those
-// that have one of the marks. A dismissal ends it.
-func serve(r io.Reader, kill func(group int)) {
-	groups := map[int]struct{}{}
+// tableFile is the descriptor of the table in the guard's process.
+const tableFile = 3
+
+// serve reads "=mark" lines to their end, and then kills the groups that are left. If there were marks, it also
+// kills the processes in the sessions that these groups' leaders lead, and those that have one of the marks. A dismissal
+// ends it at once.
+func serve(r io.Reader, left func() (map[int]struct{}, error), kill func(group int)) {
 	var marks []string
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			break // a line that is cut short names another group
+			break // a line that is cut short is another mark
 		}
 		line = strings.TrimSuffix(line, "\n")
 		if line == dismissal {
 			return
 		}
-		if len(line) < 2 {
-			continue
+		if mark, ok := strings.CutPrefix(line, "="); ok && mark != "" {
+			marks = append(marks, mark)
 		}
-		if line[0] == '=' {
-			marks = append(marks, line[1:])
-			continue
-		}
-		group, err := strconv.Atoi(line[1:])
-		if err != nil || group < 2 {
-			continue
-		}
-		if line[0] == '+' {
-			groups[group] = struct{}{}
-		} else {
-			delete(groups, group)
-		}
+	}
+	groups, err := left()
+	if err != nil {
+		groups = nil // the marks are left
 	}
 	for group := range groups {
 		kill(group)
@@ -102,7 +95,7 @@ func serve(r io.Reader, kill func(group int)) {
 // Guard is a running guard process. It is safe for concurrent use.
 type Guard struct {
 	mu     sync.Mutex
-	groups map[int]struct{}
+	groups *table // nil if no guard is available
 	marks  []string
 	cmd    *exec.Cmd
 	pipe   io.WriteCloser
@@ -157,17 +150,25 @@ func Start() (*Guard, error) {
 }
 
 func start() (*Guard, error) {
-	g := &Guard{groups: map[int]struct{}{}, quit: make(chan struct{})}
+	g := &Guard{quit: make(chan struct{})}
 	if !Available() {
 		return g, nil
 	}
-	return g, g.launch()
+	var err error
+	if g.groups, err = newTable(); err != nil {
+		return nil, err
+	}
+	if err := g.launch(); err != nil {
+		g.groups.close()
+		return nil, err
+	}
+	return g, nil
 }
 
 func (g *Guard) launch() error {
 	cmd := exec.Command(selfPath)
 	cmd.Env = []string{marker + "=" + strconv.Itoa(os.Getpid())}
-	cmd.SysProcAttr = ownSession()
+	cmd.SysProcAttr, cmd.ExtraFiles = ownSession(), []*os.File{g.groups.file} // tableFile
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting the guard process: %w", err)
@@ -213,7 +214,7 @@ func (g *Guard) replaced(cmd *exec.Cmd) bool {
 	return g.closed || g.cmd != cmd || g.replace() == nil
 }
 
-// replace starts another guard, which gets all groups and marks.
+// replace starts another guard, which gets the table and all marks.
 func (g *Guard) replace() error {
 	_ = g.pipe.Close() // the guard, if it is still alive, ends with it
 	if err := g.launch(); err != nil {
@@ -222,9 +223,6 @@ func (g *Guard) replace() error {
 	var all strings.Builder
 	for _, mark := range g.marks {
 		fmt.Fprintf(&all, "=%s\n", mark)
-	}
-	for group := range g.groups {
-		fmt.Fprintf(&all, "+%d\n", group)
 	}
 	if _, err := io.WriteString(g.pipe, all.String()); err != nil {
 		return fmt.Errorf("writing to the guard process: %w", err)
@@ -241,34 +239,32 @@ func (g *Guard) Mark(mark string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.marks = append(g.marks, mark)
-	return g.send("=" + mark + "\n")
+	if g.cmd == nil || g.closed {
+		return nil
+	}
+	if _, err := io.WriteString(g.pipe, "="+mark+"\n"); err == nil {
+		return nil
+	}
+	return g.replace() // it has died
 }
 
 // Add has the process group killed when this process ends.
 func (g *Guard) Add(group int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[group] = struct{}{}
-	return g.send("+" + strconv.Itoa(group) + "\n")
-}
-
-// Remove takes the group back: it must not have been reaped yet, or its number may be another's.
-func (g *Guard) Remove(group int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.groups, group)
-	return g.send("-" + strconv.Itoa(group) + "\n")
-}
-
-// send writes to the guard. A guard that has died is replaced, and the new one gets all groups.
-func (g *Guard) send(line string) error {
 	if g.cmd == nil || g.closed {
 		return nil
 	}
-	if _, err := io.WriteString(g.pipe, line); err == nil {
-		return nil
+	return g.groups.add(group)
+}
+
+// Remove takes the group back: it must not have been reaped yet, or its number may be another's.
+func (g *Guard) Remove(group int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cmd != nil && !g.closed {
+		g.groups.remove(group)
 	}
-	return g.replace()
 }
 
 // Dismiss is Close for a guard that has nothing to kill: it does not look for marked processes, which takes
@@ -291,6 +287,7 @@ func (g *Guard) end(last string) {
 	g.mu.Unlock()
 	g.minding.Wait()
 	g.mu.Lock()
+	g.groups.close()
 }
 
 // PID returns the number of the guard's process; 0 if there is none.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,25 +13,25 @@ func TestServe_KillsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, sent string
+		left       []int
+		broken     error
 		killed     []int
 	}{
-		{"nothing", "", nil},
-		{"groups left", "+10\n+11\n", []int{10, 11}},
-		{"a group taken back", "+10\n+11\n-10\n", []int{11}},
-		{"a group that is added again", "+10\n-10\n+10\n", []int{10}},
-		{"a group sent twice", "+10\n+10\n", []int{10}},
-		{"a line cut short", "+10\n+1", []int{10}},
-		{"a line cut short after its digits", "+10\n+11", []int{10}},
-		{"groups that are everybody or init", "+0\n+1\n+-5\n", nil},
-		{"garbage", "hello\n\n+\n-\n+x\n10\n", nil},
-		{"dismissed", "+10\n.\n", nil},
-		{"a dismissal cut short", "+10\n.", []int{10}},
-		{"taken back without having come", "-10\n", nil},
+		{name: "nothing"},
+		{name: "groups left", left: []int{10, 11}, killed: []int{10, 11}},
+		{name: "a table that cannot be read", left: []int{10}, broken: errors.New("broken")},
+		{name: "garbage", sent: "hello\n\n=\n+x\n10\n", left: []int{10}, killed: []int{10}},
+		{name: "dismissed", sent: ".\n", left: []int{10}},
+		{name: "a dismissal cut short", sent: ".", left: []int{10}, killed: []int{10}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			left := map[int]struct{}{}
+			for _, group := range c.left {
+				left[group] = struct{}{}
+			}
 			var killed []int
-			serve(strings.NewReader(c.sent), func(group int) { killed = append(killed, group) })
+			serve(strings.NewReader(c.sent), func() (map[int]struct{}, error) { return left, c.broken }, func(group int) { killed = append(killed, group) })
 			slices.Sort(killed)
 			require.Equal(t, c.killed, killed)
 		})
