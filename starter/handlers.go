@@ -14,14 +14,47 @@ import (
 type handlerKind struct {
 	flag  string
 	usage string // the help of the flag
-	// open makes the handler of what the flag says.
-	open func(value string) (worker.Handler, error)
+	// open makes the handler of what the flag says; the options have what other flags say of it.
+	open func(o *workerOptions, value string) (worker.Handler, error)
+	// each says that the handler runs a command for each item, of which the flags of commands say more.
+	each bool
 }
 
 // handlerKinds are all kinds, in the order of the help.
 var handlerKinds = []handlerKind{
-	{"exec", "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one", command("exec", worker.Exec, checkPlaceholders)},
-	{"serve", "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot", command("serve", worker.Serve)},
+	{
+		flag: "exec", usage: "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one",
+		open: command("exec", worker.Exec, checkPlaceholders),
+	}, {
+		flag: "serve", usage: "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot",
+		open: command("serve", worker.Serve),
+	}, {
+		flag: "each", usage: "`COMMAND` to run for each item, with {} in its place; split like a shell would, run without one", each: true,
+		open: func(o *workerOptions, value string) (worker.Handler, error) {
+			argv, err := splitCommand("each", value)
+			if err != nil {
+				return worker.Handler{}, err
+			}
+			return o.each(worker.CommandOptions{Words: argv}), nil
+		},
+	}, {
+		flag: "shell", usage: "`SCRIPT` for a shell to run for each item, with {} in its place: quoted, so that no value is run", each: true,
+		open: func(o *workerOptions, value string) (worker.Handler, error) {
+			return o.each(worker.CommandOptions{Script: value, Shell: o.command.Shell}), nil
+		},
+	},
+}
+
+// each returns the handler of a command that the flags say more of.
+func (o *workerOptions) each(c worker.CommandOptions) worker.Handler {
+	c.Result, c.Tag, c.Stdin, c.OKExits, c.Delimiter = o.command.Result, o.command.Tag, o.command.Stdin, o.command.OKExits, o.command.Delimiter
+	return worker.Command(c)
+}
+
+// runsEach reports whether the handler runs a command for each item.
+func (o *workerOptions) runsEach() bool {
+	named := o.named()
+	return len(named) == 1 && named[0].each
 }
 
 // handlerFlags returns the flags of the kinds.
@@ -32,16 +65,25 @@ func handlerFlags() (flags []string) {
 	return flags
 }
 
+// splitCommand splits what a flag says as a shell would.
+func splitCommand(flag, value string) ([]string, error) {
+	argv, err := worker.SplitCommand(value)
+	if err != nil {
+		return nil, usageError("--%s: %v", flag, err)
+	}
+	if found := assignment.FindStringSubmatch(argv[0]); found != nil { // only a shell knows that
+		return nil, usageError(
+			"--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
+	}
+	return argv, nil
+}
+
 // command opens handlers that are a command, whose words the checks may refuse.
-func command(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(string) (worker.Handler, error) {
-	return func(value string) (worker.Handler, error) {
-		argv, err := worker.SplitCommand(value)
+func command(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(*workerOptions, string) (worker.Handler, error) {
+	return func(_ *workerOptions, value string) (worker.Handler, error) {
+		argv, err := splitCommand(flag, value)
 		if err != nil {
-			return worker.Handler{}, usageError("--%s: %v", flag, err)
-		}
-		if found := assignment.FindStringSubmatch(argv[0]); found != nil { // only a shell knows that
-			return worker.Handler{}, usageError(
-				"--%s: the command is run without a shell, and %s=… is no program: give variables with --env %[2]s=VALUE", flag, found[1])
+			return worker.Handler{}, err
 		}
 		for _, check := range checks {
 			if err := check(argv); err != nil {
@@ -77,7 +119,7 @@ func (o *workerOptions) open() (worker.Handler, error) {
 	if len(given) > 1 {
 		return worker.Handler{}, usageError("a worker has one handler: give either --%s or --%s", given[0].flag, given[1].flag)
 	}
-	return given[0].open(*o.handlers[given[0].flag])
+	return given[0].open(o, *o.handlers[given[0].flag])
 }
 
 // poolHandler returns the handler of a pool of a job file: one that its keys name, or the program's own.
@@ -116,16 +158,13 @@ func checkPlaceholders(argv []string) error {
 		}
 		quoted := make([]string, len(argv))
 		for i, arg := range argv {
-			quoted[i] = shellWord(placeholders.ReplaceAllString(arg, "{}"))
+			quoted[i] = shellWord(arg)
 		}
-		command := shellWord(`xargs -d "\n" -I{} ` + strings.Join(quoted, " "))
-		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --exec %s", word, command)
+		command := shellWord(strings.Join(quoted, " "))
+		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --each %s", word, command)
 	}
 	return nil
 }
-
-// placeholders are those in a word.
-var placeholders = regexp.MustCompile(`\{[.#/]{0,2}\}`)
 
 // assignment is a word that a shell takes for a variable in front of a command.
 var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)

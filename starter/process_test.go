@@ -120,7 +120,8 @@ func (p *process) discard() error {
 	if err != nil {
 		return err
 	}
-	return k.Remove(p.cmd.Process.Pid)
+	k.Remove(p.cmd.Process.Pid)
+	return nil
 }
 
 // signal sends a signal to the process's group, as a terminal does; one that freezes it, or ends that, to the process

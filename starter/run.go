@@ -109,6 +109,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 			return err
 		}
 	}
+	if pools == nil && o.worker.runsEach() {
+		spec.Flatten = spec.Flatten || o.worker.command.Result == worker.ResultLines || o.worker.command.Result == worker.ResultNone
+	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry
 	}
