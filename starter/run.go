@@ -110,7 +110,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		}
 	}
 	if pools == nil && o.worker.runsEach() {
-		spec.Flatten = spec.Flatten || o.worker.command.Result == worker.ResultLines || o.worker.command.Result == worker.ResultNone
+		spec.Flatten = spec.Flatten || o.worker.command.Result == "lines" || o.worker.command.Result == "none"
 	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry

@@ -34,7 +34,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 		o.handlers[kind.flag] = fs.String(kind.flag, "", kind.usage)
 	}
 	fs.StringVar(&o.command.Shell, "shell-program", "", "the shell that runs --shell: sh, dash or bash (default: sh)")
-	fs.StringVar(&o.command.Result, "result", worker.ResultLines, "of --each and --shell: the result is the `lines` that the command prints; or json, all as one string; record, with its status; none")
+	fs.StringVar(&o.command.Result, "result", "lines", "of --each and --shell: the result is the `lines` that the command prints; or json, all as one string; record, with its status; none")
 	fs.BoolVar(&o.command.Tag, "tag", false, "of --each and --shell: put the item and a tab before each line")
 	fs.BoolVar(&o.command.Stdin, "stdin", false, "of --each and --shell: give the item on standard input, too")
 	fs.IntSliceVar(&o.command.OKExits, "ok-exit", nil, "of --each and --shell: exit `STATUSES` that are no failure, such as 0,1 (default: 0)")

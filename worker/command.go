@@ -23,10 +23,10 @@ import (
 
 // What becomes of a command's standard output: see [CommandOptions].
 const (
-	ResultLines  = "lines"  // each line is a result, as it is
-	ResultJSON   = "json"   // all of it is one JSON string
-	ResultRecord = "record" // a JSON object: item, stdout, stderr, exit, seconds
-	ResultNone   = "none"   // nothing
+	resultLines  = "lines"
+	resultJSON   = "json"
+	resultRecord = "record"
+	resultNone   = "none"
 )
 
 // CommandOptions say which command is run for each item, and what its result is.
@@ -44,9 +44,10 @@ type CommandOptions struct {
 	Delimiter string
 	// Stdin gives the item to the command's standard input, which is empty otherwise.
 	Stdin bool
-	// Result is what becomes of the standard output. Default ResultLines.
+	// Result is what becomes of the standard output: "lines" (default), each of which is a result as it is; "json", all of
+	// it as one JSON string; "record", an object with item, stdout, stderr, exit and seconds; "none".
 	Result string
-	// Tag puts the item and a tab before each line of ResultLines.
+	// Tag puts the item and a tab before each of the lines.
 	Tag bool
 	// OKExits are the exit statuses that are no failure. Default: 0 only.
 	OKExits []int
@@ -115,10 +116,10 @@ func (o *CommandOptions) compile(w Options) (template *command.Template, path st
 	if err != nil {
 		return nil, "", fmt.Errorf("command: %w", err)
 	}
-	if results := []string{"", ResultLines, ResultJSON, ResultRecord, ResultNone}; !slices.Contains(results, o.Result) {
+	if results := []string{"", resultLines, resultJSON, resultRecord, resultNone}; !slices.Contains(results, o.Result) {
 		return nil, "", fmt.Errorf("result %q: use %s", o.Result, strings.Join(results[1:], ", "))
 	}
-	if o.Tag && o.Result != "" && o.Result != ResultLines {
+	if o.Tag && o.Result != "" && o.Result != resultLines {
 		return nil, "", fmt.Errorf("a tag is for lines, and the result is %s", o.Result)
 	}
 	if program := template.Program(); program != "" {
@@ -238,11 +239,11 @@ func (h *commandHandler) outcome(c *calls.Call, i int, run *commandRun, end proc
 		return endFault(end.status, end.stderr)
 	}
 	switch h.o.Result {
-	case ResultNone:
+	case resultNone:
 		return addLines(c, nil)
-	case ResultJSON:
+	case resultJSON:
 		return addJSON(c, string(run.out))
-	case ResultRecord:
+	case resultRecord:
 		shown := json.RawMessage(run.item)
 		if c.Text {
 			shown, _ = text.JSON(string(run.item)) // a string is always JSON
@@ -259,7 +260,7 @@ func (h *commandHandler) outcome(c *calls.Call, i int, run *commandRun, end proc
 	return addLines(c, lines)
 }
 
-// commandRecord is a result of ResultRecord.
+// commandRecord is a result of resultRecord.
 type commandRecord struct {
 	Item    json.RawMessage `json:"item"`
 	Stdout  string          `json:"stdout"`

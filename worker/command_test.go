@@ -31,7 +31,7 @@ func TestCommand_OptionsThatCannotBe(t *testing.T) {
 		{CommandOptions{Script: "echo `echo {}`"}, "{} stands in ` `"},
 		{CommandOptions{Script: "true", Shell: "fish"}, `shell "fish": use sh, dash or bash`},
 		{CommandOptions{Words: []string{"true"}, Result: "xml"}, `result "xml": use lines, json, record, none`},
-		{CommandOptions{Words: []string{"true"}, Result: ResultJSON, Tag: true}, "a tag is for lines"},
+		{CommandOptions{Words: []string{"true"}, Result: resultJSON, Tag: true}, "a tag is for lines"},
 	} {
 		require.ErrorContains(t, Command(c.o).Check(Options{}), c.says)
 	}
@@ -53,8 +53,8 @@ func TestCommand_Results(t *testing.T) {
 		"no lines":                     {words("true"), true, ""},
 		"no line where there is one":   {words("true"), false, "\n\n\n"},
 		"tagged":                       {CommandOptions{Words: []string{"seq", "{#}"}, Tag: true}, true, lines("a b\t1", "3\t1", "3\t2", "\t1", "\t2", "\t3")},
-		"nothing":                      {CommandOptions{Words: []string{"echo", "{}"}, Result: ResultNone}, true, ""},
-		"one string":                   {CommandOptions{Words: []string{"printf", `%s\n`, "{}", `"`}, Result: ResultJSON}, true, lines(`"a b\n\"\n"`, `"3\n\"\n"`, `"\n\"\n"`)},
+		"nothing":                      {CommandOptions{Words: []string{"echo", "{}"}, Result: resultNone}, true, ""},
+		"one string":                   {CommandOptions{Words: []string{"printf", `%s\n`, "{}", `"`}, Result: resultJSON}, true, lines(`"a b\n\"\n"`, `"3\n\"\n"`, `"\n\"\n"`)},
 		"a script":                     {CommandOptions{Script: "echo {} | tr a-z A-Z; echo $#"}, true, lines("A B", "0", "3", "0", "", "0")},
 		"a script with an argument":    {CommandOptions{Script: `echo "$1" $#`}, true, lines("a b 1", "3 1", " 1")},
 		"columns":                      {CommandOptions{Words: []string{"echo", "{-1}"}, Delimiter: " "}, true, lines("b", "3", "")},
@@ -77,7 +77,7 @@ func TestCommand_Results(t *testing.T) {
 func TestCommand_Record(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	o := f.run(Command(CommandOptions{Words: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, Result: ResultRecord, OKExits: []int{3}}),
+	o := f.run(Command(CommandOptions{Words: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, Result: resultRecord, OKExits: []int{3}}),
 		"in.jsonl", lines(`{"a":1}`))
 	require.Empty(t, o.failures)
 	var r commandRecord
@@ -119,7 +119,7 @@ func TestCommand_Failures(t *testing.T) {
 		"too long a word":  {words("echo", "{}"+strings.Repeat("x", 128<<10)), job.KindInvalid, "Invalid", "{}: the word has more than 131071 bytes", ""},
 		"too long a list":  {words(slicesRepeat("echo", strings.Repeat("x", 120<<10), 30)...), job.KindInvalid, "Invalid", "the command is longer than the system takes", ""},
 		"too much output":  {words("sh", "-c", "exec yes {}"), job.KindInvalid, "Invalid", "", ""},
-		"output not UTF-8": {CommandOptions{Words: []string{"printf", `\377{}`}, Result: ResultJSON}, job.KindInvalid, "Invalid", "the command's output is not UTF-8", ""},
+		"output not UTF-8": {CommandOptions{Words: []string{"printf", `\377{}`}, Result: resultJSON}, job.KindInvalid, "Invalid", "the command's output is not UTF-8", ""},
 		"0 is a failure":   {CommandOptions{Words: []string{"true", "{}"}, OKExits: []int{1}}, job.KindExit, "Exit", "exit 0, which is none of the statuses", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
