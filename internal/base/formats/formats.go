@@ -32,6 +32,7 @@ var all = []Format{
 	{Name: "csv", Extensions: []string{".csv"}, Delimited: true},
 	{Name: "tsv", Extensions: []string{".tsv", ".tab"}, Of: "csv", Delimiter: "\t", Quote: "none", Delimited: true},
 	{Name: "text", Extensions: []string{".txt", ".text", ".log", ".lines"}, Lines: true},
+	{Name: "text0", Extensions: []string{".text0"}},
 }
 
 // All returns the formats, as messages list them. It must not be changed.

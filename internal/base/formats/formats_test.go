@@ -9,8 +9,8 @@ import (
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "jsonl, json, csv, tsv or text", formats.Names())
-	require.Equal(t, "jsonl, json, csv, tsv, text or auto", formats.Names(formats.Auto))
+	require.Equal(t, "jsonl, json, csv, tsv, text or text0", formats.Names())
+	require.Equal(t, "jsonl, json, csv, tsv, text, text0 or auto", formats.Names(formats.Auto))
 	require.Equal(t, "jsonl or text", formats.LineNames())
 }
 

@@ -44,7 +44,7 @@ func scanRecords(s wire.Shape, scan *scanner) {
 // the offset of what follows the header. begin is what is known of it already.
 func readHeader(s *wire.Shape, r io.Reader, offset int64, begin []byte) (int64, error) {
 	longest := min(maxItemOf(s), maxHeader)
-	scan := &scanner{window: newWindow(r, headWindow, longest+1), max: longest}
+	scan := &scanner{window: newWindow(r, headWindow, longest+1), max: longest, terminator: '\n'}
 	scanRecords(*s, scan)
 	if err := scan.next(); err == io.EOF {
 		return offset, nil

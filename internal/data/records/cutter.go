@@ -108,7 +108,7 @@ func (c *Cutter) extend(cut *Cut, items int64) {
 func (c *Cutter) passLines(cut *Cut, maxItems, maxBytes int64) {
 	s := c.scan
 	room, want := maxBytes-cut.Length, maxItems-cut.Count
-	if s.bare || s.quoting || room <= 0 || want <= 0 {
+	if s.bare || s.quoting || s.terminator != '\n' || room <= 0 || want <= 0 {
 		return
 	}
 	lines := s.buf[s.pos:s.end]

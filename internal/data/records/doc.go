@@ -10,7 +10,7 @@
 // A line ends after its '\n', or where the input ends. A line that consists of spaces, tabs and carriage returns only
 // is blank (but a tab that is CSV's delimiter is no blank): not an item, except in text, where every line is one. An
 // item begins with the first line after the previous item that is not blank, in text with the next line. Of jsonl and
-// text an item is one line. Of CSV it is one record, which of CSV without quotes is one line: it ends at the first '\n'
+// text an item is one line. Of text0 it is what comes before a NUL byte, which is in the place of a '\n' there. Of CSV it is one record, which of CSV without quotes is one line: it ends at the first '\n'
 // that is not inside a quoted field, and a quote opens a quoted field only as the first byte of a field. If that '\n'
 // (or the end of the input, outside quotes) does not come within MaxItem bytes, or the input ends inside quotes, then
 // the item is the single line it begins with, invalid, and the next line begins anew: one stray quote costs one line

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"cmp"
+
 	"github.com/stint-run/stint/internal/base/formats"
 	"github.com/stint-run/stint/internal/wire"
 )
@@ -23,7 +25,7 @@ func AppendToFile(s *wire.Shape, dst []byte, it *Item, first bool) ([]byte, erro
 		out = f.begin(s, out)
 	}
 	if !f.checked {
-		return append(append(out, it.Raw...), '\n'), nil
+		return append(append(out, it.Raw...), cmp.Or(f.ends, "\n")...), nil
 	}
 	out, err := AppendLine(s, out, it)
 	if err != nil {

@@ -28,11 +28,13 @@ var seeds = []string{
 	"a;b\n\"c;\n\";d\n;\"e\n\"\n", "a\tb\n\t\n \n\t\"\n\"\n",
 	"{\"a\":1},\n{\"b\":\"x,]\\\"\"}]\n", "1 , 2,\n[3,4],\"],\"]", "1,,2,]", "]", " ] x", "{\"a\":[1,{}]}{}[] 7 8\"x\"y\n", "1,{\"a\":]",
 	"\"aaaaaaaaaaaaaaaaaaaaaaa\",{\"b\":1}      ,2]", "}],2", ",1]",
+	"a\x00\x00b\nc\r\x00d\x00", "\x00aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x00b",
 }
 
 // shapes are the shapes in which inputs are cut and read.
 var shapes = []wire.Shape{
 	{Format: JSONL}, {Format: CSV}, {Format: Text}, {Format: CSV, Delimiter: ";"}, {Format: CSV, Delimiter: "\t"}, {Format: CSV, Delimiter: "\t", Quote: unquoted}, {Format: CSV, Quote: unquoted}, {Format: JSON}, {Format: JSON, Array: true},
+	{Format: Text0},
 }
 
 // shape returns one of the shapes.
@@ -287,6 +289,9 @@ func FuzzAppend(f *testing.F) {
 		require.NotContains(t, string(got), "\n")
 		if s.Format == Text {
 			require.Equal(t, marshal(t, strings.TrimSuffix(string(raw), "\r")), string(got))
+		}
+		if s.Format == Text0 {
+			require.Equal(t, marshal(t, string(raw)), string(got))
 		}
 	})
 }

@@ -51,10 +51,12 @@ func Look(r io.Reader, shape wire.Shape) (Head, error) {
 	if err != nil {
 		return Head{}, fmt.Errorf("reading head: %w", err)
 	}
-	if refused := sniff(start); refused != nil && f.delimited {
-		return Head{}, &HeadError{Reason: refused.Reason}
-	} else if refused != nil {
-		return Head{}, refused
+	if !f.binary {
+		if refused := sniff(start); refused != nil && f.delimited {
+			return Head{}, &HeadError{Reason: refused.Reason}
+		} else if refused != nil {
+			return Head{}, refused
+		}
 	}
 	begin, offset := start, int64(0)
 	if bytes.HasPrefix(start, []byte(mark)) {

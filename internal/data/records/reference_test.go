@@ -22,9 +22,13 @@ func referenceLines(data string, s wire.Shape) []Item {
 	if s.Format == CSV {
 		blanks = strings.ReplaceAll(blanks, string(delimiterOf(&s)), "")
 	}
+	terminator, blank := "\n", s.Format == Text
+	if s.Format == Text0 {
+		terminator, blank = "\x00", true
+	}
 	for at := 0; at < len(data); {
-		line, _, _ := strings.Cut(data[at:], "\n")
-		if s.Format != Text && strings.Trim(line, blanks) == "" {
+		line, _, _ := strings.Cut(data[at:], terminator)
+		if !blank && strings.Trim(line, blanks) == "" {
 			at += len(line) + 1
 			continue
 		}

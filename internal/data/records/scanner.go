@@ -22,11 +22,12 @@ const (
 type scanner struct {
 	window
 	// What the format sets, with find.
-	blanks    bool // a blank line is an item
-	trims     bool // a '\r' before an item's '\n' is not of the item
-	quoting   bool // fields of records may be quoted
-	delimiter byte // of records; 0: there are none
-	array     bool // items are the elements of an array
+	terminator byte // ends a line: what the comments call '\n'
+	blanks     bool // a blank line is an item
+	trims      bool // a '\r' before an item's '\n' is not of the item
+	quoting    bool // fields of records may be quoted
+	delimiter  byte // of records; 0: there are none
+	array      bool // items are the elements of an array
 
 	bare bool // find finds the items, and no '\n' belongs to one
 	max  int  // size in bytes over which an item is invalid
@@ -50,7 +51,7 @@ type scanner struct {
 
 // scanner makes a scanner of what comes through the window, which must be able to hold maxItem bytes and one more.
 func newScanner(s *wire.Shape, w window, maxItem int) *scanner {
-	scan := &scanner{window: w, max: maxItem}
+	scan := &scanner{window: w, max: maxItem, terminator: '\n'}
 	if f := formatOf(s.Format); f.scan != nil {
 		f.scan(*s, scan)
 		scan.bare = scan.find != nil
@@ -64,7 +65,7 @@ func (s *scanner) next() error {
 		return s.find(s)
 	}
 	for {
-		n := bytes.IndexByte(s.buf[s.pos:s.end], '\n')
+		n := bytes.IndexByte(s.buf[s.pos:s.end], s.terminator)
 		if n < 0 {
 			var err error
 			if n, err = s.readLine(); err != nil {
@@ -110,7 +111,7 @@ func (s *scanner) readLine() (int, error) {
 		} else if err != nil {
 			return 0, err
 		}
-		if n := bytes.IndexByte(s.buf[s.pos+seen:s.end], '\n'); n >= 0 {
+		if n := bytes.IndexByte(s.buf[s.pos+seen:s.end], s.terminator); n >= 0 {
 			return seen + n, nil
 		}
 	}
@@ -123,7 +124,7 @@ func (s *scanner) skipLine() (blank bool, err error) {
 	blank = !s.blanks
 	for {
 		part := s.buf[s.pos:s.end]
-		n := bytes.IndexByte(part, '\n')
+		n := bytes.IndexByte(part, s.terminator)
 		if n >= 0 {
 			part = part[:n]
 		}

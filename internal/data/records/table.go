@@ -8,7 +8,7 @@ import (
 
 // table has all formats, those first that are asked for each item. Each is in a file of its own, and in
 // internal/base/formats.
-var table = []*format{&csvFormat, &jsonFormat, &jsonlFormat, &textFormat}
+var table = []*format{&csvFormat, &jsonFormat, &jsonlFormat, &textFormat, &text0Format}
 
 // format is how items of a format are found, converted and written. What a format has no need of is not set.
 type format struct {
@@ -33,11 +33,14 @@ type format struct {
 	// appendJSON is [AppendJSON] of an item in UTF-8, for items that are no lines.
 	appendJSON func(s *wire.Shape, dst, raw []byte) ([]byte, error)
 
-	// A file of items: what it begins with, what stands between them, what it ends with; and whether only valid items
-	// can be in it, each as a line. See [AppendToFile].
-	begin        func(s *wire.Shape, dst []byte) []byte
-	between, end string
-	checked      bool
+	// binary means that sources have control characters, by which others are known not to be of text.
+	binary bool
+
+	// A file of items: what it begins with, what stands between them, what each ends with if not with a '\n', what the
+	// file ends with; and whether only valid items can be in it, each as a line. See [AppendToFile].
+	begin              func(s *wire.Shape, dst []byte) []byte
+	between, ends, end string
+	checked            bool
 }
 
 // JSONLines reports whether each item is one line, a JSON value. This and TextLines are asked for each item, so they

@@ -59,6 +59,7 @@ func TestAppendToFile(t *testing.T) {
 		"one\n\ntwo\r\n":                   {"text", "one\n\ntwo\r\n", 0},
 		"a,\"b\"\"c\"\n1,2\n\"x\ny\",2\n":  {"csv", "\"a\",\"b\"\"c\"\n1,2\n\"x\ny\",2\n", 0},
 		"a\tb\n1\t\"2\n":                   {"tsv", "a\tb\n1\t\"2\n", 0},
+		"one\ntwo\r\n\x00\x00three\x00":    {"text0", "one\ntwo\r\n\x00\x00three\x00", 0},
 		"{\n\"a\": 1}\n[1, 2] {\"b\"} 3\n": {"json", "[{\"a\":1}\n,[1, 2]\n,3\n]", 1},
 	} {
 		t.Run(want.format, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestAppendToFile(t *testing.T) {
 func TestAsLines(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]wire.Shape{
-		"jsonl": {Format: JSONL}, "text": {Format: Text}, "json": {Format: JSONL},
+		"jsonl": {Format: JSONL}, "text": {Format: Text}, "json": {Format: JSONL}, "text0": {Format: JSONL},
 		"csv": {Format: JSONL, Records: true}, "tsv": {Format: JSONL, Records: true},
 	} {
 		shape, err := ParseFormat(name)
