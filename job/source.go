@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,6 +30,12 @@ type Files struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
+	// Items says what the items are: "records", what the files hold (default), or "names", the names of the files:
+	// absolute paths and bucket URLs, each a string in JSON. The files are not read then.
+	Items string `json:"items,omitempty"`
+	// OtherFormat is the format of files whose names show none, if Format leaves it to the names. Default: such a file
+	// makes the job fail.
+	OtherFormat string `json:"other_format,omitempty"`
 	// Delimiter separates the fields of inputs that are CSV: an ASCII character other than a quote and the line ends,
 	// or `\t`. Default: a comma, and a tab in TSV.
 	Delimiter string `json:"delimiter,omitempty"`
@@ -76,6 +83,12 @@ type Loop struct {
 const (
 	CatchUpAll  = "all"
 	CatchUpSkip = "skip"
+)
+
+// The values of Files.Items.
+const (
+	ItemsRecords = "records"
+	ItemsNames   = "names"
 )
 
 // Bounds that nobody else needs.
@@ -171,6 +184,7 @@ func (f *Files) check(format string) []error {
 	if len(f.Input) == 0 {
 		errs = append(errs, errors.New("no input given: name at least one file, directory, glob or bucket URL"))
 	}
+	errs = append(errs, f.checkItems(format)...)
 	names := 0
 	for i, input := range f.Input {
 		if input == "" {
@@ -203,6 +217,24 @@ func (f *Files) check(format string) []error {
 	}
 	if f.Flush < 10*time.Millisecond || f.Flush > time.Hour {
 		errs = append(errs, fieldError("Files.Flush", "%v: use %v to %v", f.Flush, 10*time.Millisecond, time.Hour))
+	}
+	return errs
+}
+
+// checkItems checks what the items are, and the format that files have whose names show none.
+func (f *Files) checkItems(format string) []error {
+	var errs []error
+	switch {
+	case f.Items == "" || f.Items == ItemsRecords:
+	case f.Items != ItemsNames:
+		errs = append(errs, fieldError("Files.Items", "%q: use %s or %s", f.Items, ItemsRecords, ItemsNames))
+	case slices.Contains(f.Input, StandardInput):
+		errs = append(errs, fieldError("Files.Items", "%s: the standard input has no name: name files, or leave it out: each line is an item then", f.Items))
+	case format != formats.Auto || f.Delimiter != "" || f.Quote != "":
+		errs = append(errs, fieldError("Files.Items", "%s: the files are not read: leave format, delimiter and quote out", f.Items))
+	}
+	if _, ok := formats.Named(f.OtherFormat); !ok && f.OtherFormat != "" {
+		errs = append(errs, fieldError("Files.OtherFormat", "%q: use %s", f.OtherFormat, formats.Names()))
 	}
 	return errs
 }

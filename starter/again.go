@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
 	"github.com/stint-run/stint/worker"
-	"mvdan.cc/sh/v3/syntax"
 )
 
 // embedding are the flags with which `resume` and `redrive` continue a job of `stint run` in this process: those of a
@@ -102,8 +102,8 @@ func (p *Program) nothingToResume(name string) error {
 }
 
 // again returns the command line with which another command continues this run's job, for a POSIX shell.
-func (r *running) again(command string) string {
-	words := []string{r.p.name(), command, r.spec.Name}
+func (r *running) again(verb string) string {
+	words := []string{r.p.name(), verb, r.spec.Name}
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&embedding{}).addFlags(known, r.p)
 	r.flags.Visit(func(f *pflag.Flag) {
@@ -118,7 +118,7 @@ func (r *running) again(command string) string {
 			if f.Name == "env" {
 				value, _, _ = strings.Cut(value, "=") // it may be a secret: it is never printed
 			}
-			words = append(words, "--"+f.Name, shellWord(value))
+			words = append(words, "--"+f.Name, command.Quote(value))
 		}
 	})
 	return strings.Join(words, " ")
@@ -134,15 +134,4 @@ func (r *running) hidden() (names []string) {
 		}
 	}
 	return names
-}
-
-// shellWord quotes a word if a POSIX shell needs it.
-func shellWord(word string) string {
-	// A text that cannot be written in POSIX can be with $'…', which other shells read.
-	for _, shell := range []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash} {
-		if quoted, err := syntax.Quote(word, shell); err == nil {
-			return quoted
-		}
-	}
-	return word // with a null byte, which no command line has
 }

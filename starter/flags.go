@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/base/formats"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -94,6 +95,7 @@ type jobOptions struct {
 	timeout time.Duration // --call-timeout as written
 	grace   time.Duration // --grace as written
 	pools   poolsFile     // of the job file
+	null    bool          // --null
 }
 
 func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
@@ -103,6 +105,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Name, "name", "", "the job's `NAME`, [a-z0-9][a-z0-9-]* (default: made up)")
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
+	fs.BoolVarP(&o.null, "null", "0", false, "items of the input end with a NUL byte, as find -print0 writes them: --format text0")
+	fs.StringVar(&o.files.Items, "items", job.ItemsRecords, "what the items are: `records` of the inputs, or the names of these files")
 	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results ("+strings.Join(location.Tables, ", ")+": as a table), or directory or bucket prefix (ending in /) for parts")
@@ -166,6 +170,11 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	if len(s.CleanStop) == 0 { // given as '' or []: the flag has a default
 		s.CleanStop = []string{limits.NoCleanStop}
 	}
+	if o.null && s.Format != formats.Auto && s.Format != string(records.Text0) {
+		return job.Spec{}, usageError("--null: the format is %s: leave one of them out", s.Format)
+	} else if o.null {
+		s.Format = string(records.Text0)
+	}
 	if err := o.setSource(cmd.Flags(), &s, inputs); err != nil {
 		return job.Spec{}, err
 	}
@@ -227,7 +236,7 @@ type feedFlags struct {
 
 // sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
 var sourceFlags = map[string][]string{
-	job.SourceFiles: {"delimiter", "quote", "max-input", "flush"},
+	job.SourceFiles: {"null", "items", "delimiter", "quote", "max-input", "flush"},
 	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
 }
 
@@ -260,6 +269,9 @@ func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) 
 	default:
 		files := o.files
 		files.Input = slices.Clone(inputs)
+		if files.Items == job.ItemsRecords {
+			files.Items = "" // the default
+		}
 		s.Files = &files
 	}
 	if s.Files == nil && len(inputs) > 0 {

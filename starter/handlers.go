@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -24,37 +25,23 @@ type handlerKind struct {
 var handlerKinds = []handlerKind{
 	{
 		flag: "exec", usage: "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one",
-		open: command("exec", worker.Exec, checkPlaceholders),
+		open: program("exec", worker.Exec, checkPlaceholders),
 	}, {
 		flag: "serve", usage: "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot",
-		open: command("serve", worker.Serve),
+		open: program("serve", worker.Serve),
 	}, {
 		flag: "each", usage: "`COMMAND` to run for each item, with {} in its place; split like a shell would, run without one", each: true,
 		open: func(o *workerOptions, value string) (worker.Handler, error) {
-			argv, err := splitCommand("each", value)
+			words, err := splitCommand("each", value)
 			if err != nil {
 				return worker.Handler{}, err
 			}
-			return o.each(worker.CommandOptions{Words: argv}), nil
+			return o.eachCommand(words, "")
 		},
 	}, {
 		flag: "shell", usage: "`SCRIPT` for a shell to run for each item, with {} in its place: quoted, so that no value is run", each: true,
-		open: func(o *workerOptions, value string) (worker.Handler, error) {
-			return o.each(worker.CommandOptions{Script: value, Shell: o.command.Shell}), nil
-		},
+		open: func(o *workerOptions, value string) (worker.Handler, error) { return o.eachCommand(nil, value) },
 	},
-}
-
-// each returns the handler of a command that the flags say more of.
-func (o *workerOptions) each(c worker.CommandOptions) worker.Handler {
-	c.Result, c.Tag, c.Stdin, c.OKExits, c.Delimiter = o.command.Result, o.command.Tag, o.command.Stdin, o.command.OKExits, o.command.Delimiter
-	return worker.Command(c)
-}
-
-// runsEach reports whether the handler runs a command for each item.
-func (o *workerOptions) runsEach() bool {
-	named := o.named()
-	return len(named) == 1 && named[0].each
 }
 
 // handlerFlags returns the flags of the kinds.
@@ -78,8 +65,8 @@ func splitCommand(flag, value string) ([]string, error) {
 	return argv, nil
 }
 
-// command opens handlers that are a command, whose words the checks may refuse.
-func command(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(*workerOptions, string) (worker.Handler, error) {
+// program opens handlers that are a program, whose words the checks may refuse.
+func program(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(*workerOptions, string) (worker.Handler, error) {
 	return func(_ *workerOptions, value string) (worker.Handler, error) {
 		argv, err := splitCommand(flag, value)
 		if err != nil {
@@ -110,14 +97,17 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 	if len(o.named()) == 0 {
 		return worker.Handler{}, usageError("no handler given: use --%s COMMAND", strings.Join(handlerFlags(), " COMMAND or --"))
 	}
-	return o.open()
+	return o.open(p)
 }
 
 // open returns the handler of the flags, one of which is set.
-func (o *workerOptions) open() (worker.Handler, error) {
+func (o *workerOptions) open(p *Program) (worker.Handler, error) {
 	given := o.named()
 	if len(given) > 1 {
 		return worker.Handler{}, usageError("a worker has one handler: give either --%s or --%s", given[0].flag, given[1].flag)
+	}
+	if o.command.JobLog != "" {
+		o.command.JobLog = p.path(o.command.JobLog)
 	}
 	return given[0].open(o, *o.handlers[given[0].flag])
 }
@@ -126,7 +116,7 @@ func (o *workerOptions) open() (worker.Handler, error) {
 func (o *workerOptions) poolHandler(p *Program) (worker.Handler, error) {
 	switch {
 	case len(o.named()) > 0:
-		return o.open()
+		return o.open(p)
 	case p.builtIn():
 		return p.Handler, nil
 	}
@@ -156,12 +146,8 @@ func checkPlaceholders(argv []string) error {
 		if !placeholder.MatchString(word) {
 			continue
 		}
-		quoted := make([]string, len(argv))
-		for i, arg := range argv {
-			quoted[i] = shellWord(arg)
-		}
-		command := shellWord(strings.Join(quoted, " "))
-		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; to run it once for each item: --each %s", word, command)
+		return usageError("--exec: nothing replaces %s: the command gets its items on its standard input, a line each; "+
+			"to run it once for each item: --each %s", word, command.Quote(command.Line(argv)))
 	}
 	return nil
 }

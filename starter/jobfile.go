@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"go.yaml.in/yaml/v3"
 )
@@ -112,11 +112,7 @@ func asOneText(key string, words []string) string {
 	if !slices.Contains(handlerFlags(), key) {
 		return ""
 	}
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return fmt.Sprintf(": write '%s: %s'", key, strings.Join(quoted, " "))
+	return fmt.Sprintf(": write '%s: %s'", key, command.Line(words))
 }
 
 func nodeStrings(node *yaml.Node) ([]string, error) {

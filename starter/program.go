@@ -74,7 +74,8 @@ type Program struct {
 	Handler worker.Handler
 	Options Options
 
-	outputClosed bool // results that go to Stdout would be lost
+	lists        valueLists // of the command line; nil: it has none
+	outputClosed bool       // results that go to Stdout would be lost
 
 	server string // that a command talks to; "": none
 	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
@@ -98,6 +99,11 @@ func (p *Program) webUI(address, namespace string) {
 // Execute runs one command line and returns its exit code. [Main] calls it with the streams, the
 // arguments and the environment of the process; tests call it with their own.
 func Execute(ctx context.Context, p Program, args []string) int {
+	args, lists, err := splitLists(args)
+	if err != nil {
+		return p.report(err)
+	}
+	p.lists = lists
 	root := newRoot(&p)
 	root.SetArgs(append([]string{}, args...)) // without any it would take those of the process
 	root.SetIn(p.Stdin)

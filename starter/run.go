@@ -86,11 +86,18 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if !filepath.IsAbs(p.Dir) {
 		return usageError("the working directory does not exist any more: change to one that does")
 	}
+	args, err := o.worker.takeCommand(cmd, p, args)
+	if err != nil {
+		return err
+	}
 	spec, err := o.job.complete(cmd, args, p.Dir)
 	if err != nil {
 		return err
 	}
 	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {
+		return err
+	}
+	if err := o.takeLists(cmd.Flags(), p, &spec); err != nil {
 		return err
 	}
 	if len(spec.Inputs()) == 0 && given(p.Stdin) {
@@ -105,12 +112,12 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	}
 	var handler worker.Handler
 	if pools == nil {
+		if o.worker.runsEach() {
+			o.worker.eachItem(&spec)
+		}
 		if handler, err = o.worker.handler(p); err != nil {
 			return err
 		}
-	}
-	if pools == nil && o.worker.runsEach() {
-		spec.Flatten = spec.Flatten || o.worker.command.Result == "lines" || o.worker.command.Result == "none"
 	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry
@@ -155,6 +162,12 @@ func given(stdin io.Reader) bool {
 func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 	if spec.Name == "" {
 		identity := slices.Concat([]string{p.Dir}, spec.Inputs(), []string{"\x00", spec.Output, does, spec.Format})
+		if o.worker.runsEach() {
+			identity = append(identity, o.worker.identity(), p.lists.identity())
+		}
+		if spec.Files.Items != "" {
+			identity = append(identity, "items", spec.Files.Items)
+		}
 		if spec.Flatten {
 			identity = append(identity, "flatten")
 		}

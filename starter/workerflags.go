@@ -33,11 +33,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	for _, kind := range handlerKinds {
 		o.handlers[kind.flag] = fs.String(kind.flag, "", kind.usage)
 	}
-	fs.StringVar(&o.command.Shell, "shell-program", "", "the shell that runs --shell: sh, dash or bash (default: sh)")
-	fs.StringVar(&o.command.Result, "result", "lines", "of --each and --shell: the result is the `lines` that the command prints; or json, all as one string; record, with its status; none")
-	fs.BoolVar(&o.command.Tag, "tag", false, "of --each and --shell: put the item and a tab before each line")
-	fs.BoolVar(&o.command.Stdin, "stdin", false, "of --each and --shell: give the item on standard input, too")
-	fs.IntSliceVar(&o.command.OKExits, "ok-exit", nil, "of --each and --shell: exit `STATUSES` that are no failure, such as 0,1 (default: 0)")
+	o.addCommandFlags(fs)
 	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
 	w.Concurrency = cmp.Or(w.Concurrency, 1)
 	fs.Var((*concurrencyFlag)(w), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")

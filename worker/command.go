@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -31,10 +30,11 @@ const (
 
 // CommandOptions say which command is run for each item, and what its result is.
 type CommandOptions struct {
-	// Words are the command, split already. Placeholders in them are replaced by values of the item: {} is the item,
-	// {.} {/} {//} {/.} are parts of a file's name, {#} and {%} the numbers of the item and of the slot, {1} and {-1}
-	// columns, {name} and {a.b} fields of a JSON or CSV item. {{ and }} are braces. A value stays inside its word, whatever it holds.
-	// Words without a placeholder get the item as one more word.
+	// Words are the command, split already. Placeholders in them are replaced by values of the item: {} is the item (a
+	// string in JSON without its quotes, other JSON without white space), {.} {/} {//} {/.} are parts of a file's name, {#}
+	// and {%} the numbers of the item and of the slot, {1} and {-1} columns, {name} and {a.b} fields of a JSON or CSV item.
+	// {{ and }} are braces. A value stays inside its word, whatever it holds. Words without a placeholder get the item as
+	// one more word.
 	Words []string
 	// Script, in place of Words, is run by a shell: sh unless Shell names another one, dash or bash. A placeholder
 	// becomes a reference to a variable, quoted as its place asks for. A script without a placeholder has the item as $1.
@@ -42,6 +42,8 @@ type CommandOptions struct {
 	Shell  string
 	// Delimiter separates the columns of a line of text. Default: it is one column.
 	Delimiter string
+	// Columns makes {} of an item that is a list in JSON its values, with a space between them.
+	Columns bool
 	// Stdin gives the item to the command's standard input, which is empty otherwise.
 	Stdin bool
 	// Result is what becomes of the standard output: "lines" (default), each of which is a result as it is; "json", all of
@@ -51,6 +53,13 @@ type CommandOptions struct {
 	Tag bool
 	// OKExits are the exit statuses that are no failure. Default: 0 only.
 	OKExits []int
+	// SkipIfExists is the name of the file that the command makes, with placeholders. If the file is there already, the
+	// command is not run, and the item has an empty result. If the command has the placeholder {out}, this stands for
+	// another name in the same directory, and the file gets its name once the command has succeeded.
+	SkipIfExists string
+	// JobLog is a file to which a line is added for each command that has ended, with the columns of GNU parallel's
+	// --joblog. Default: none.
+	JobLog string
 }
 
 // Command makes a handler that runs a command for each item, with placeholders in its words. Its result is what it
@@ -68,21 +77,26 @@ func Command(o CommandOptions) Handler {
 	return Handler{
 		name: name, argv: o.Words,
 		check: func(w Options) error {
-			if _, _, err := o.compile(w); err != nil {
+			if _, err := o.compile(w); err != nil {
 				return err
 			}
 			return w.checkCPUs()
 		},
 		open: func(s dependencies) (calls.Handler, service, error) {
-			template, path, err := o.compile(s.options)
+			compiled, err := o.compile(s.options)
 			if err != nil {
 				return nil, nil, err
 			}
-			processes, err := newProcesses(s)
-			if err != nil {
+			h := &commandHandler{o: o, compiledCommand: compiled}
+			if h.processes, err = newProcesses(s); err != nil {
 				return nil, nil, err
 			}
-			h := &commandHandler{processes: processes, o: o, template: template, path: path}
+			if o.JobLog != "" {
+				if h.log, err = openJobLog(o.JobLog); err != nil {
+					h.processes.Close()
+					return nil, nil, err
+				}
+			}
 			h.paced = paced{s.options.callSize(0, commandBytes), calls.Pace{Target: commandTarget, First: 1, Most: commandItems}}
 			return h, h, nil
 		},
@@ -96,46 +110,51 @@ const (
 	commandBytes  = 1 << 20
 )
 
-// compile checks the options. It returns the template, and the path of its program; "" if that differs from item to
-// item.
-func (o *CommandOptions) compile(w Options) (template *command.Template, path string, err error) {
-	switch {
-	case o.Script != "" && len(o.Words) > 0:
-		return nil, "", errors.New("a command has either words or a script")
-	case o.Script != "":
-		shell := o.Shell
-		if shell == "" {
-			shell = "sh"
-		}
-		template, err = command.ParseShell(o.Script, shell)
-	case len(o.Words) == 0 || o.Words[0] == "":
-		return nil, "", errors.New("the command is empty")
-	default:
-		template, err = command.Parse(o.Words)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("command: %w", err)
+// compiledCommand is what the options of a command come to.
+type compiledCommand struct {
+	template *command.Template
+	path     string            // of its program; "": that differs from item to item
+	file     *command.Template // the name of the file that it makes; nil: it makes none
+}
+
+// compile checks the options.
+func (o *CommandOptions) compile(w Options) (c compiledCommand, err error) {
+	if c.template, err = command.New(o.Words, o.Script, o.Shell); err != nil {
+		return c, fmt.Errorf("command: %w", err)
 	}
 	if results := []string{"", resultLines, resultJSON, resultRecord, resultNone}; !slices.Contains(results, o.Result) {
-		return nil, "", fmt.Errorf("result %q: use %s", o.Result, strings.Join(results[1:], ", "))
+		return c, fmt.Errorf("result %q: use %s", o.Result, strings.Join(results[1:], ", "))
 	}
 	if o.Tag && o.Result != "" && o.Result != resultLines {
-		return nil, "", fmt.Errorf("a tag is for lines, and the result is %s", o.Result)
+		return c, fmt.Errorf("a tag is for lines, and the result is %s", o.Result)
 	}
-	if program := template.Program(); program != "" {
-		if path, err = w.runnable([]string{program}); err != nil {
-			return nil, "", err
+	if o.SkipIfExists != "" {
+		if c.file, err = command.ParseName(o.SkipIfExists); err != nil {
+			return c, fmt.Errorf("skip if exists: %w", err)
 		}
 	}
-	return template, path, nil
+	if program := c.template.Program(); program != "" {
+		if c.path, err = w.runnable([]string{program}); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }
 
 type commandHandler struct {
 	processes
 	paced
-	o        CommandOptions
-	template *command.Template
-	path     string // "": that of each item's program
+	compiledCommand
+	o   CommandOptions
+	log *jobLog // nil: there is none
+}
+
+// Close implements service.
+func (h *commandHandler) Close() {
+	h.processes.Close()
+	if h.log != nil {
+		h.log.close()
+	}
 }
 
 func (*commandHandler) Traits() calls.Traits { return calls.Traits{Form: calls.Lines, OneByOne: true} }
@@ -161,38 +180,40 @@ func (h *commandHandler) Call(c *calls.Call) error {
 
 // item runs the command of an item and adds its outcome. It returns false if the call ends before.
 func (h *commandHandler) item(c *calls.Call, i int) (goOn bool, err error) {
-	item := &c.Items[i]
-	place := c.Place.Describe()
-	words, err := h.template.Words(&command.Item{
-		Data: item.Data, JSON: !c.Text, Delimiter: h.o.Delimiter, Number: item.Ordinal + 1, Slot: place.Slot + 1,
-	})
-	if err != nil {
+	run, err := h.prepare(c, i)
+	switch {
+	case err != nil:
 		c.Answer.Fail(calls.InvalidFault(err), 1)
 		return true, nil
+	case run.file != nil && run.file.exists():
+		return true, addLines(c, nil)
 	}
 	at := c.Place.(*callPlace).slot
-	run := &commandRun{h: h, item: item.Data}
 	ctx := c.Begin()
-	began := time.Now()
-	end, err := h.runWords(ctx, c, words, run)
+	run.began = time.Now()
+	end, err := h.runWords(ctx, c, run)
 	for isUnbegun(err) && !errors.Is(err, syscall.E2BIG) {
 		c.End() // a wait is none of its time
 		if !at.awaitResources(c, err) {
 			c.Keep = true
 			return false, err
 		}
-		ctx, began = c.Begin(), time.Now()
-		end, err = h.runWords(ctx, c, words, run)
+		ctx, run.began = c.Begin(), time.Now()
+		end, err = h.runWords(ctx, c, run)
 	}
 	at.begun()
+	if h.log != nil {
+		h.log.add(run, end, err)
+	}
 	if err == nil {
-		err = h.outcome(c, i, run, end, time.Since(began))
+		err = h.outcome(c, run, end)
 	} else if errors.Is(err, syscall.E2BIG) {
 		err = calls.InvalidFault(errors.New("the command is longer than the system takes: give the item on standard input (--stdin item)"))
 	}
 	if err == nil {
 		return true, nil
 	}
+	run.file.discard()
 	if slowsDown(c, err) {
 		return false, nil
 	}
@@ -208,27 +229,44 @@ func (h *commandHandler) item(c *calls.Call, i int) (goOn bool, err error) {
 	return true, nil
 }
 
+// prepare makes the command of an item.
+func (h *commandHandler) prepare(c *calls.Call, i int) (*commandRun, error) {
+	item := &command.Item{
+		Data: c.Items[i].Data, JSON: !c.Text, Delimiter: h.o.Delimiter, Columns: h.o.Columns,
+		Number: c.Items[i].Ordinal + 1, Slot: c.Place.Describe().Slot + 1,
+	}
+	run := &commandRun{h: h, item: item}
+	if h.file != nil {
+		name, err := h.file.Words(item)
+		if err != nil {
+			return nil, err
+		}
+		run.file = newMadeFile(h.dir, name[0], h.template.NamesOut())
+		item.Out = run.file.out
+	}
+	var err error
+	run.words, err = h.template.Words(item)
+	return run, err
+}
+
 // runWords runs a command. A program that there is not is the item's failure if it is the item's own.
-func (h *commandHandler) runWords(ctx context.Context, c *calls.Call, words []string, run *commandRun) (processEnd, error) {
+func (h *commandHandler) runWords(ctx context.Context, c *calls.Call, run *commandRun) (processEnd, error) {
 	path := h.path
 	if path == "" {
 		var err error
-		if path, err = findProgram(words[:1], h.dir); err != nil {
+		if path, err = findProgram(run.words[:1], h.dir); err != nil {
 			return processEnd{}, calls.Faultf(job.KindExit, "Exit", "exit 127: %v", err)
 		}
 	}
 	run.out = run.out[:0]
-	return h.processes.run(ctx, c, path, words, run)
+	return h.processes.run(ctx, c, path, run.words, run)
 }
 
 // outcome adds the outcome of a command that has ended, or returns why it has failed.
-func (h *commandHandler) outcome(c *calls.Call, i int, run *commandRun, end processEnd, took time.Duration) error {
-	status := 0
-	if exit, ok := errors.AsType[*exec.ExitError](end.status); ok && !signaled(end.status) {
-		status = exit.ExitCode()
-	}
+func (h *commandHandler) outcome(c *calls.Call, run *commandRun, end processEnd) error {
+	status := end.exit()
 	switch {
-	case end.status != nil && status == 0:
+	case end.status != nil && status <= 0:
 		return endFault(end.status, end.stderr)
 	case slices.Contains(h.o.OKExits, status), status == 0 && len(h.o.OKExits) == 0:
 	case status == exitSlowDown:
@@ -238,24 +276,33 @@ func (h *commandHandler) outcome(c *calls.Call, i int, run *commandRun, end proc
 	default:
 		return endFault(end.status, end.stderr)
 	}
+	if err := run.file.keep(); err != nil {
+		return calls.Faultf(job.KindExit, "Exit", "%v", err)
+	}
 	switch h.o.Result {
 	case resultNone:
 		return addLines(c, nil)
 	case resultJSON:
 		return addJSON(c, string(run.out))
 	case resultRecord:
-		shown := json.RawMessage(run.item)
+		shown := json.RawMessage(run.item.Data)
 		if c.Text {
-			shown, _ = text.JSON(string(run.item)) // a string is always JSON
+			shown, _ = text.JSON(string(run.item.Data)) // a string is always JSON
 		}
-		return addJSON(c, commandRecord{Item: shown, Stdout: string(run.out), Stderr: end.stderr, Exit: status, Seconds: took.Seconds()})
+		return addJSON(c, commandRecord{
+			Item: shown, Stdout: string(run.out), Stderr: end.stderr, Exit: status, Seconds: time.Since(run.began).Seconds(),
+		})
 	}
 	lines := run.out
 	if n := len(lines); n > 0 && lines[n-1] != '\n' {
 		lines = append(lines, '\n')
 	}
 	if h.o.Tag {
-		lines = tagged(run.item, lines)
+		shown, err := run.item.Text()
+		if err != nil {
+			return calls.InvalidFault(err)
+		}
+		lines = tagged(shown, lines)
 	}
 	return addLines(c, lines)
 }
@@ -314,7 +361,7 @@ func notText() error {
 }
 
 // tagged puts the item and a tab before each line.
-func tagged(item, lines []byte) (all []byte) {
+func tagged(item string, lines []byte) (all []byte) {
 	for line := range bytes.Lines(lines) {
 		all = append(append(append(all, item...), '\t'), line...)
 	}
@@ -323,15 +370,18 @@ func tagged(item, lines []byte) (all []byte) {
 
 // commandRun is the dialogue with the process of one item.
 type commandRun struct {
-	h    *commandHandler
-	item []byte
-	out  []byte
+	h     *commandHandler
+	item  *command.Item
+	words []string
+	file  *madeFile // nil: it makes none
+	began time.Time
+	out   []byte
 }
 
 // Feed implements dialogue.
 func (r *commandRun) Feed(_ context.Context, in io.Writer) {
 	if r.h.o.Stdin {
-		_, _ = in.Write(r.item) // a command need not read it
+		_, _ = in.Write(r.item.Data) // a command need not read it
 	}
 }
 

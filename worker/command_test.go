@@ -23,9 +23,9 @@ func TestCommand_OptionsThatCannotBe(t *testing.T) {
 		o    CommandOptions
 		says string
 	}{
-		{CommandOptions{}, "the command is empty"},
-		{words(""), "the command is empty"},
-		{CommandOptions{Words: []string{"true"}, Script: "true"}, "either words or a script"},
+		{CommandOptions{}, "command: it is empty"},
+		{words(""), "command: it is empty"},
+		{CommandOptions{Words: []string{"true"}, Script: "true"}, "command: it has either words or a script"},
 		{words("no-such-program-here", "{}"), "there is no such program in $PATH"},
 		{words("echo", "{print $1}"), "there is no placeholder {print $1}"},
 		{CommandOptions{Script: "echo `echo {}`"}, "{} stands in ` `"},

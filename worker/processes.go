@@ -46,6 +46,17 @@ type processEnd struct {
 	stderr string // the end of its standard error
 }
 
+// exit returns the status with which a process has exited; -1: it has not.
+func (e processEnd) exit() int {
+	if e.status == nil {
+		return 0
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](e.status); ok && !signaled(e.status) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
 // run runs a process for a call. The error is that of Take, or a *calls.UnbegunError: the process was not started.
 func (h *processes) run(ctx context.Context, call *calls.Call, path string, argv []string, data dialogue) (processEnd, error) {
 	slot := call.Place.Describe().Slot

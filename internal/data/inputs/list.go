@@ -31,10 +31,17 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
 		written: written{ctx: ctx, access: n.access, places: map[string]*outputDir{}},
 	}
+	if in.Spec.Files.Items == job.ItemsNames {
+		l.names = newNameList(ctx, dir, in)
+		defer l.names.abort()
+	}
 	for _, arg := range in.Spec.Inputs() {
 		if err := l.take(arg); err != nil {
 			return nil, err
 		}
+	}
+	if l.names != nil {
+		return l.table, l.names.end(l.table)
 	}
 	l.flush()
 	if err := l.table.checkDelimited(in.Spec); err != nil {
@@ -51,6 +58,7 @@ type listing struct {
 	own     *ownFiles
 	written written
 	table   *Table
+	names   *nameList // what becomes of inputs whose names are the items; nil: of those that are read
 
 	pending []store.Input // of one bundle
 	shape   wire.Shape    // of it
@@ -178,6 +186,9 @@ func (l *listing) takeWritten(arg string, dir *outputDir, input store.Input) (bo
 // add adds an input. given is its shape if that does not show by its name, and is not chosen by the spec.
 func (l *listing) add(input store.Input, given *wire.Shape) error {
 	l.table.narrow(input.Perm)
+	if l.names != nil {
+		return l.names.add(input.URL)
+	}
 	s := plainSource(input, wire.Shape{})
 	if err := chooseShape(&s, l.spec, given); err != nil {
 		if unreadable := l.inputs.unreadable(l.ctx, &s); unreadable != nil {
@@ -301,6 +312,9 @@ func chooseShape(s *wire.Source, spec job.Spec, given *wire.Shape) (err error) {
 		s.Shape = *given
 	default:
 		s.Shape, err = records.FormatOf(name)
+		if unknown, ok := errors.AsType[*records.UnknownFormatError](err); ok && spec.Files.OtherFormat != "" && !unknown.Packed() {
+			s.Shape, err = records.ParseFormat(spec.Files.OtherFormat)
+		}
 	}
 	if err != nil {
 		return err

@@ -281,6 +281,9 @@ func (p *planner) Open(ctx context.Context, index int, offset, length int64) io.
 			return p.inputs.access.OpenInput(ctx, source.URL, offset, length)
 		}}
 	}
+	if p.dry && source.URL == namesURL {
+		return p.table.openNames(offset)
+	}
 	if p.dry {
 		return &lazyReader{open: func() (io.ReadCloser, error) { return p.inputs.openFrom(ctx, source, offset) }}
 	}

@@ -33,7 +33,7 @@ func (e *UnknownFormatError) Error() string {
 	case e.Name == "":
 		return fmt.Sprintf("unknown format of %q: it has no extension; "+
 			"choose the format with --format %s", e.Path, formats.Names())
-	case packed[strings.ToLower(e.Name)] != "":
+	case e.Packed():
 		return fmt.Sprintf("unknown format of %q: %s is not supported: %s %s | stint run --format FORMAT - (%s)",
 			e.Path, e.Name, packed[strings.ToLower(e.Name)], path.Base(e.Path), formats.Names())
 	default:
@@ -41,6 +41,9 @@ func (e *UnknownFormatError) Error() string {
 			"choose the format with --format %s", e.Path, e.Name, formats.Names())
 	}
 }
+
+// Packed reports whether the extension is that of a compression that is not read.
+func (e *UnknownFormatError) Packed() bool { return packed[strings.ToLower(e.Name)] != "" }
 
 // packed are extensions of compressed files that are not read, with the program that unpacks them.
 var packed = map[string]string{".bz2": "bzcat", ".xz": "xzcat", ".lz4": "lz4cat", ".br": "brotli -dc", ".z": "zcat", ".zip": "unzip -p"}

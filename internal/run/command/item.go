@@ -21,9 +21,16 @@ type Item struct {
 	JSON bool
 	// Delimiter separates the columns of text; "": it has none.
 	Delimiter string
-	Number    int64 // from 1
-	Slot      int   // from 1
+	// Columns means that an item which is a list in JSON stands for its values, with a space between them.
+	Columns bool
+	Number  int64 // from 1
+	Slot    int   // from 1
+	// Out is the value of {out}; "": that is a field like any other.
+	Out string
 }
+
+// Text returns the value of {}: text as it is, a string in JSON without its quotes, any other JSON without white space.
+func (i *Item) Text() (string, error) { return (&rendering{item: i}).whole() }
 
 // ValueError reports that an item has no command: a value is missing, or cannot be a word.
 type ValueError struct {
@@ -97,12 +104,19 @@ func (r *rendering) value(p *placeholder) (text string, err error) {
 	return p.form.of(text), nil
 }
 
-// whole returns the item: text as it is, JSON without white space.
+// whole is [Item.Text].
 func (r *rendering) whole() (string, error) {
-	if !r.item.JSON {
+	data := bytes.TrimSpace(r.item.Data)
+	switch {
+	case !r.item.JSON:
 		return string(r.item.Data), nil
+	case len(data) > 0 && data[0] == '"':
+		return plain(data)
+	case r.item.Columns && len(data) > 0 && data[0] == '[':
+		columns, err := r.split()
+		return strings.Join(columns, " "), err
 	}
-	return compact(r.item.Data)
+	return compact(data)
 }
 
 func compact(data []byte) (string, error) {
@@ -113,7 +127,7 @@ func compact(data []byte) (string, error) {
 	return b.String(), nil
 }
 
-// column returns a column of text, or of a list in JSON.
+// column returns a column of text, which may be a string in JSON, or of a list.
 func (r *rendering) column(n int) (string, error) {
 	if r.columns == nil {
 		columns, err := r.split()
@@ -133,11 +147,19 @@ func (r *rendering) column(n int) (string, error) {
 }
 
 func (r *rendering) split() ([]string, error) {
-	if !r.item.JSON {
-		if r.item.Delimiter == "" {
-			return []string{string(r.item.Data)}, nil
+	text, isText := string(r.item.Data), !r.item.JSON
+	if data := bytes.TrimSpace(r.item.Data); !isText && len(data) > 0 && data[0] == '"' {
+		var err error
+		if text, err = plain(data); err != nil {
+			return nil, err
 		}
-		return strings.Split(string(r.item.Data), r.item.Delimiter), nil
+		isText = true
+	}
+	switch {
+	case isText && r.item.Delimiter == "":
+		return []string{text}, nil
+	case isText:
+		return strings.Split(text, r.item.Delimiter), nil
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(r.item.Data, &list) != nil {
@@ -155,6 +177,9 @@ func (r *rendering) split() ([]string, error) {
 
 // field returns the value at a path of an object. A field whose name is the whole path comes first.
 func (r *rendering) field(steps []string) (string, error) {
+	if r.item.Out != "" && len(steps) == 1 && steps[0] == outName {
+		return r.item.Out, nil
+	}
 	if !r.item.JSON {
 		return "", errors.New("a line of text has no fields")
 	}
@@ -189,6 +214,9 @@ func within(value json.RawMessage, name string) (json.RawMessage, error) {
 	}
 	return nil, fmt.Errorf("there is no field %q in what is no object", name)
 }
+
+// outName is the name of the field in whose place the item's output file stands, if it has one.
+const outName = "out"
 
 // plain returns a value as a word: a string without its quotes, anything else as JSON.
 func plain(value json.RawMessage) (string, error) {

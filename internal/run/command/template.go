@@ -6,11 +6,14 @@
 //	{}  the item          {.}  without its extension   {/}  its base name   {//}  its directory   {/.}  base name without extension
 //	{#} its number, from 1                             {%}  its slot's number, from 1
 //	{1} {2} … {-1}  a column                           {name} {a.b}  a field of a JSON or CSV item
+//	{out} the file that the command writes, if there is one
 //
 // Columns and fields may have one of the endings . / // /. as well: {1/.}, {name//}. {{ and }} are braces.
 package command
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,25 +65,67 @@ const (
 	placeholders      = "{} {.} {/} {//} {/.} {#} {%} {1} {-1} {name} {a.b}"
 )
 
+// New returns the template of a command: of words that are split already, or of a script for a shell (default: sh).
+func New(words []string, script, shell string) (*Template, error) {
+	switch {
+	case script != "" && len(words) > 0:
+		return nil, errors.New("it has either words or a script")
+	case script != "":
+		return ParseShell(script, cmp.Or(shell, "sh"))
+	case len(words) == 0 || words[0] == "":
+		return nil, errors.New("it is empty")
+	}
+	return Parse(words)
+}
+
 // Parse returns the template of a command whose words are split already. A template without a placeholder gets the item
 // as its last word.
 func Parse(words []string) (*Template, error) {
-	t := &Template{}
-	found := false
+	t, found, err := parse(words)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		t.words = append(t.words, word{{value: &placeholder{text: "{}"}}})
+	}
+	return t, nil
+}
+
+// ParseName returns the template of a file's name, which differs from item to item: the only word of its command.
+func ParseName(name string) (*Template, error) {
+	t, found, err := parse([]string{name})
+	if err == nil && !found {
+		err = fmt.Errorf("%q has no placeholder, so that all items would have the same file: there are %s", name, placeholders)
+	}
+	return t, err
+}
+
+// parse parses words. It reports whether there is a placeholder in them.
+func parse(words []string) (t *Template, found bool, err error) {
+	t = &Template{}
 	for _, text := range words {
 		w, err := parseWord(text)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, p := range w {
 			found = found || p.value != nil
 		}
 		t.words = append(t.words, w)
 	}
-	if !found {
-		t.words = append(t.words, word{{value: &placeholder{text: "{}"}}})
+	return t, found, nil
+}
+
+// NamesOut reports whether the template has the placeholder {out}.
+func (t *Template) NamesOut() bool {
+	for _, w := range t.words {
+		for _, p := range w {
+			if p.value != nil && p.value.of == itemField && len(p.value.field) == 1 && p.value.field[0] == outName {
+				return true
+			}
+		}
 	}
-	return t, nil
+	return false
 }
 
 // Program returns the program that the template runs; "" if it differs from item to item.

@@ -39,7 +39,7 @@ func TestTemplate_Placeholders(t *testing.T) {
 		{object, "{a.b/.} {tags.1}", "d y"},
 		{object, "{}", `{"name":"Ann","n":1.50,"tags":["x","y"],"a":{"b":"c/d.e"},"a.b":"whole","ok":true,"none":null}`},
 		{list, `{1}|{2}|{3}|{-3}|{}`, `x y|2|{"z":3}|x y|["x y",2,{"z":3}]`},
-		{Item{Data: []byte(`"é"`), JSON: true}, "{}", `"é"`},
+		{Item{Data: []byte(`"é"`), JSON: true}, "{}", "é"},
 		{Item{Data: []byte("\xff\xfe")}, "{}", "\xff\xfe"},
 	} {
 		got, err := wordsOf(t, c.item, "cmd", c.word, "{#}") // a placeholder, so that none is added
@@ -109,6 +109,41 @@ func TestTemplate_ValuesThatAreNone(t *testing.T) {
 	got, err := wordsOf(t, Item{Data: []byte(strings.Repeat("x", MaxWord))}, "cmd")
 	require.NoError(t, err)
 	require.Len(t, got[1], MaxWord)
+}
+
+func TestTemplate_StringsAndLists(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		item Item
+		want []string
+	}{
+		{Item{Data: []byte(`"a\nb/c.txt" `), JSON: true}, []string{"a\nb/c.txt", "c", "a\nb/c.txt"}},
+		{Item{Data: []byte(`"x:y.z"`), JSON: true, Delimiter: ":"}, []string{"x:y.z", "x:y", "x"}},
+		{Item{Data: []byte(`["a b", 2, "c.d"]`), JSON: true, Columns: true}, []string{"a b 2 c.d", "a b 2 c", "a b"}},
+		{Item{Data: []byte(`["a b", 2]`), JSON: true}, []string{`["a b",2]`, `["a b",2]`, "a b"}},
+	} {
+		words, err := wordsOf(t, c.item, "{}", "{/.}", "{1}")
+		require.NoError(t, err)
+		require.Equal(t, c.want, words)
+	}
+}
+
+func TestTemplate_Out(t *testing.T) {
+	t.Parallel()
+	template, err := Parse([]string{"convert", "{}", "{out}"})
+	require.NoError(t, err)
+	require.True(t, template.NamesOut())
+	words, err := template.Words(&Item{Data: []byte("a"), Out: "b"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"convert", "a", "b"}, words)
+	words, err = template.Words(&Item{Data: []byte(`{"out":1}`), JSON: true})
+	require.NoError(t, err)
+	require.Equal(t, []string{"convert", `{"out":1}`, "1"}, words)
+	_, err = ParseName("out.png")
+	require.ErrorContains(t, err, `"out.png" has no placeholder`)
+	name, err := ParseName("out/{/.}.png")
+	require.NoError(t, err)
+	require.False(t, name.NamesOut())
 }
 
 // Whatever a value holds, it is one word, and the words around it stay what they are.
