@@ -1,13 +1,17 @@
 package starter
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/predict"
 	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -21,10 +25,12 @@ const (
 	stdinItem   = "item"
 )
 
-// commandKeys are the flags that say more of a command for each item.
-var commandKeys = []string{
-	"shell-program", "result", "tag", "stdin", "ok-exit", "skip-if-exists", "joblog", "delimiter",
-}
+var (
+	// commandFlags are the flags that say more of a command for each item, and of nothing else.
+	commandFlags = []string{"shell-program", "result", "tag", "stdin", "ok-exit", "skip-if-exists", "joblog"}
+	// commandKeys are those that pools of a job file have.
+	commandKeys = append(slices.Clip(commandFlags), "delimiter")
+)
 
 // stdinFlag is the standard input of a command.
 type stdinFlag bool
@@ -60,14 +66,22 @@ func (o *workerOptions) addCommandFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// eachCommand returns the handler of a command for each item.
-func (o *workerOptions) eachCommand(words []string, script string) (worker.Handler, error) {
-	c := o.command
-	c.Words, c.Script = words, script
+// commandOf returns the command for each item that a flag gives.
+func (o *workerOptions) commandOf() (c worker.CommandOptions, err error) {
+	c = o.command
 	if c.Delimiter == `\t` {
 		c.Delimiter = "\t"
 	}
-	return worker.Command(c), nil
+	if c.Script = *o.handlers["shell"]; c.Script == "" {
+		c.Words, err = splitCommand("each", *o.handlers["each"])
+	}
+	return c, err
+}
+
+// openCommand returns the handler that runs it.
+func openCommand(o *workerOptions, _ string) (worker.Handler, error) {
+	c, err := o.commandOf()
+	return worker.Command(c), err
 }
 
 // runsEach reports whether the handler runs a command for each item.
@@ -135,6 +149,60 @@ func (o *runOptions) takeLists(fs *pflag.FlagSet, p *Program, spec *job.Spec) er
 	spec.Files.Input, spec.Format = []string{job.StandardInput}, string(records.JSONL)
 	p.Stdin, o.worker.command.Columns = p.lists.reader(), true
 	return nil
+}
+
+// maxPrinted is how many commands a dry run prints.
+const maxPrinted = 100
+
+// printCommands prints the commands of the first items, so that they can be pasted into a shell.
+func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spec) error {
+	if !o.worker.runsEach() {
+		return usageError("--dry-run prints the command of each item, and the handler is none: '%s plan' counts the items of a job", p.name())
+	}
+	c, err := o.worker.commandOf()
+	if err != nil {
+		return err
+	}
+	template, err := command.New(c.Words, c.Script, c.Shell)
+	if err != nil {
+		return err // not reached: the handler was checked
+	}
+	var file *command.Template
+	if c.SkipIfExists != "" {
+		if file, err = command.ParseName(c.SkipIfExists); err != nil {
+			return err
+		}
+	}
+	ctx, end := p.untilSignal(ctx)
+	defer end()
+	var access store.Access
+	defer access.Close()
+	all, err := predict.FirstItems(ctx, &access, spec, p.Stdin, maxPrinted, func(first predict.FirstItem) error {
+		item := &command.Item{
+			Data: first.Data, JSON: !first.Text, Delimiter: c.Delimiter, Columns: c.Columns, Number: first.Ordinal + 1, Slot: 1,
+		}
+		err := first.Err
+		if err == nil && file != nil {
+			var name []string
+			if name, err = file.Words(item); err == nil {
+				item.Out = name[0]
+			}
+		}
+		var words []string
+		if err == nil {
+			words, err = template.Words(item)
+		}
+		if err != nil {
+			_, err = fmt.Fprintf(p.Stdout, "# item %d: %s\n", first.Ordinal, strings.ReplaceAll(err.Error(), "\n", " "))
+			return err
+		}
+		_, err = fmt.Fprintln(p.Stdout, command.Line(words))
+		return err
+	})
+	if err == nil && all > maxPrinted {
+		fmt.Fprintf(p.Stderr, "these are %d of %d commands\n", maxPrinted, all)
+	}
+	return unlessInterrupted(ctx, err)
 }
 
 // identity returns what of the flags distinguishes jobs with the same command.

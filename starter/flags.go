@@ -107,7 +107,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
 	fs.BoolVarP(&o.null, "null", "0", false, "items of the input end with a NUL byte, as find -print0 writes them: --format text0")
 	fs.StringVar(&o.files.Items, "items", job.ItemsRecords, "what the items are: `records` of the inputs, or the names of these files")
-	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, such as ; or \\t (default: a comma, of tsv a tab)")
+	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, or for --each the columns {1}, {2} of lines of text, such as ; or \\t (default: a comma, of tsv a tab, and a line is one column)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results ("+strings.Join(location.Tables, ", ")+": as a table), or directory or bucket prefix (ending in /) for parts")
 	fs.StringSliceVar(&s.Columns, "columns", nil, "`KEYS` of the results that an output which is a table gets, in this order (default: all)")

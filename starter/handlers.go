@@ -31,16 +31,10 @@ var handlerKinds = []handlerKind{
 		open: program("serve", worker.Serve),
 	}, {
 		flag: "each", usage: "`COMMAND` to run for each item, with {} in its place; split like a shell would, run without one", each: true,
-		open: func(o *workerOptions, value string) (worker.Handler, error) {
-			words, err := splitCommand("each", value)
-			if err != nil {
-				return worker.Handler{}, err
-			}
-			return o.eachCommand(words, "")
-		},
+		open: openCommand,
 	}, {
 		flag: "shell", usage: "`SCRIPT` for a shell to run for each item, with {} in its place: quoted, so that no value is run", each: true,
-		open: func(o *workerOptions, value string) (worker.Handler, error) { return o.eachCommand(nil, value) },
+		open: openCommand,
 	},
 }
 
@@ -55,7 +49,10 @@ func handlerFlags() (flags []string) {
 // splitCommand splits what a flag says as a shell would.
 func splitCommand(flag, value string) ([]string, error) {
 	argv, err := worker.SplitCommand(value)
-	if err != nil {
+	switch {
+	case err != nil && flag == "each":
+		return nil, usageError("--each: %v, or use --shell, which quotes {} as its place asks for", err)
+	case err != nil:
 		return nil, usageError("--%s: %v", flag, err)
 	}
 	if found := assignment.FindStringSubmatch(argv[0]); found != nil { // only a shell knows that

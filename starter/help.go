@@ -27,11 +27,14 @@ var flagGroups = []struct {
 	flags, rare []string
 }{
 	{"Usual flags", append(handlerFlags(),
-		"output", "format", "slots", "concurrency", "on-error", "max-failed", "fresh", "quiet"), nil},
-	{"Input", []string{"file", "delimiter", "quote"}, []string{"max-item", "max-input", "flush"}},
-	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "report", "json", "verbose"}, nil},
-	{"Speed", []string{"batch-items", "window", "call-items", "job-rate"}, []string{"batch-bytes", "rate", "cpus"}},
-	{"Failure", []string{"attempts", "item-attempts", "call-timeout"}, []string{
+		"output", "slots", "concurrency", "on-error", "fresh", "quiet"), nil},
+	{"A command for each item", []string{"result", "dry-run"}, []string{
+		"tag", "stdin", "ok-exit", "skip-if-exists", "joblog", "shell-program",
+	}},
+	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "max-item", "max-input", "flush"}},
+	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "json"}, []string{"report", "verbose"}},
+	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "batch-bytes", "rate", "cpus"}},
+	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "batch-timeout", "expiry", "restarts", "ready",
 	}},
 	{"Stop", []string{"grace"}, []string{"clean-stop", "ignore-stragglers", "drain", "kill-after"}},

@@ -74,6 +74,9 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if err := o.job.feed.refuse(p, "there is nothing to plan: the items of a feed are not known before clients put them"); err != nil {
 		return err
 	}
+	if len(spec.Stages) == 0 && o.worker.runsEach() {
+		o.worker.eachItem(&spec)
+	}
 	spec.Name, spec.Store = "plan", "plan" // neither is used
 	if len(spec.Stages) == 0 {
 		spec.Pool = "plan" // nor is this

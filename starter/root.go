@@ -91,15 +91,15 @@ func addCommands(to *cobra.Command, commands ...*cobra.Command) {
 	to.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// commandFlags are the flags that give the handler, in examples and in brackets.
-var commandFlags = regexp.MustCompile(` --(` + strings.Join(handlerFlags(), "|") + `) '[^']*'| \(--exec [^)]*\)`)
+// givenHandlers are the flags that give the handler, in examples and in brackets.
+var givenHandlers = regexp.MustCompile(` --(` + strings.Join(handlerFlags(), "|") + `) '[^']*'| \(--exec [^)]*\)`)
 
 // adapt puts the program's own name where help texts name a command of stint, and takes out how a handler is given if
 // the program has one. It adds --help-all where it is of use.
 func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 	ours := func(text *string) {
 		if p.builtIn() {
-			*text = commandFlags.ReplaceAllString(*text, "")
+			*text = givenHandlers.ReplaceAllString(*text, "")
 		}
 		*text = commands.ReplaceAllStringFunc(*text, func(line string) string { return p.name() + line[len("stint"):] })
 	}
@@ -109,7 +109,7 @@ func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			ours(&f.Usage)
-			f.Hidden = f.Hidden || p.builtIn() && slices.Contains(handlerFlags(), f.Name)
+			f.Hidden = f.Hidden || p.builtIn() && (slices.Contains(handlerFlags(), f.Name) || slices.Contains(append(slices.Clip(commandFlags), "dry-run"), f.Name))
 		})
 	}
 	addHelpAll(cmd)

@@ -40,20 +40,35 @@ type runOptions struct {
 	uiPort int
 	json   bool
 	quiet  bool
+	dryRun bool
 
 	verbose bool
 }
 
+// aboutHandlers is the part of the help of `run` for programs without a handler of their own.
+const aboutHandlers = `The handler is a filter (--exec), which gets many items a line each, a program of its own (--serve),
+or a command that is run for each item (--each, --shell, or what follows --). There {} is the item,
+{.} {/} {//} {/.} are parts of its name, {#} is its number, {1} a column, {name} a field. The items
+are lines then, unless the input's name shows another format, or the values after :::, in all
+combinations if there are several lists. docs/commands.md has all of it.
+
+`
+
 func newRun(p *Program) *cobra.Command {
 	o := &runOptions{}
+	handlers := aboutHandlers
+	if p.builtIn() {
+		handlers = ""
+	}
 	cmd := &cobra.Command{
-		Use:   "run [INPUT…]",
+		Use:   "run [flags] [INPUT…] [-- COMMAND…] [::: VALUE…]",
 		Short: "Run a job in this process, with everything embedded",
-		Long: `Runs the handler (--exec or --serve) over the items of the inputs (files, globs, directories,
-bucket URLs, - for stdin, which is read also if it is a pipe and no input is named) and writes the results, in input order, to --output or to stdout. What
-stdin brings is run as it comes (--flush), and without --output its results are printed meanwhile.
+		Long: fmt.Sprintf(`Runs the handler over the items of the inputs (files, globs, directories, bucket URLs, - for
+stdin, which is read also if it is a pipe and no input is named) and writes the results, in input
+order, to --output or to stdout. What stdin brings is run as it comes (--flush), and without
+--output its results are printed meanwhile.
 
-Temporal, a worker and the job run in this process; their state lies in --state. Interrupted or
+%sTemporal, a worker and the job run in this process; their state lies in --state. Interrupted or
 killed, the same command continues where it was; finished, it starts afresh. If another job or a
 server uses the state, this job has one of its own below it.
 
@@ -62,10 +77,12 @@ The stages of a job file (-f) are run by its 'pools', a map of names to keys suc
 unless their keys say otherwise; each has as many slots as there are CPUs by default.
 
 Exit status: 0 every item ok, 1 failed, 2 wrong usage, 3 some items failed, 4 stopped and
-resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
+resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`, handlers),
 		Example: `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
   stint run --exec 'jq -c .name' 'data/*.jsonl.gz' > names.txt
-  tail -f events.jsonl | stint run --exec 'jq -c .user' - > users.txt`,
+  tail -f events.jsonl | stint run --exec 'jq -c .user' - > users.txt
+  stint run --each 'convert {} {.}.png' --items names 'photos/*.jpg'
+  stint run --each 'train --lr {1} --depth {2}' ::: 0.1 0.01 ::: 3 5 7`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	fs := cmd.Flags()
@@ -78,6 +95,7 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`,
 	fs.Lookup("ui-port").DefValue = zeroDefault
 	fs.BoolVar(&o.json, "json", false, "progress and final report as JSON lines on stderr")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "no progress, and no summary if every item is ok")
+	fs.BoolVar(&o.dryRun, "dry-run", false, fmt.Sprintf("of --each and --shell: print the first %d commands, and run none", maxPrinted))
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log to stderr, not to "+logName+" in --state")
 	return cmd
 }
@@ -134,6 +152,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	check.Store = state // its exact place below does not matter here
 	if err := check.Validate(); err != nil {
 		return usageError("%w", err)
+	}
+	if o.dryRun {
+		return o.printCommands(cmd.Context(), p, check)
 	}
 	r := &running{
 		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: progressOf(p, o.json),
