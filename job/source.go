@@ -30,9 +30,9 @@ type Files struct {
 	// Input lists paths, globs, directories and bucket URLs; "-" is the standard input of the
 	// process that serves the pool (only `stint run` offers it). Paths are the workers' paths.
 	Input []string `json:"input"`
-	// Items says what the items are: "records", what the files hold (default), or "names", the names of the files:
-	// absolute paths and bucket URLs, each a string in JSON. The files are not read then.
-	Items string `json:"items,omitempty"`
+	// Names makes the names of the files the items, and not what the files hold, which are not read: absolute paths and
+	// bucket URLs, each a string in JSON.
+	Names bool `json:"names,omitempty"`
 	// OtherFormat is the format of files whose names show none, if Format leaves it to the names. Default: such a file
 	// makes the job fail.
 	OtherFormat string `json:"other_format,omitempty"`
@@ -83,12 +83,6 @@ type Loop struct {
 const (
 	CatchUpAll  = "all"
 	CatchUpSkip = "skip"
-)
-
-// The values of Files.Items.
-const (
-	ItemsRecords = "records"
-	ItemsNames   = "names"
 )
 
 // Bounds that nobody else needs.
@@ -225,13 +219,10 @@ func (f *Files) check(format string) []error {
 func (f *Files) checkItems(format string) []error {
 	var errs []error
 	switch {
-	case f.Items == "" || f.Items == ItemsRecords:
-	case f.Items != ItemsNames:
-		errs = append(errs, fieldError("Files.Items", "%q: use %s or %s", f.Items, ItemsRecords, ItemsNames))
-	case slices.Contains(f.Input, StandardInput):
-		errs = append(errs, fieldError("Files.Items", "%s: the standard input has no name: name files, or leave it out: each line is an item then", f.Items))
-	case format != formats.Auto || f.Delimiter != "" || f.Quote != "":
-		errs = append(errs, fieldError("Files.Items", "%s: the files are not read: leave format, delimiter and quote out", f.Items))
+	case f.Names && slices.Contains(f.Input, StandardInput):
+		errs = append(errs, fieldError("Files.Names", "is for files, and the standard input has no name: name files, or have each of its lines be an item"))
+	case f.Names && (format != formats.Auto || f.Delimiter != "" || f.Quote != ""):
+		errs = append(errs, fieldError("Files.Names", "is set, so the files are not read: leave format, delimiter and quote out"))
 	}
 	if _, ok := formats.Named(f.OtherFormat); !ok && f.OtherFormat != "" {
 		errs = append(errs, fieldError("Files.OtherFormat", "%q: use %s", f.OtherFormat, formats.Names()))

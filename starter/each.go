@@ -109,9 +109,6 @@ func (o *workerOptions) eachItem(spec *job.Spec) {
 	if o.command.Result == resultLines || o.command.Result == resultNone {
 		spec.Flatten = true
 	}
-	if spec.Files == nil {
-		return
-	}
 	if spec.Files.OtherFormat == "" {
 		spec.Files.OtherFormat = string(records.Text)
 	}

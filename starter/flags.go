@@ -46,6 +46,26 @@ func (r *rateFlag) Set(text string) error {
 	return (*job.Rate)(r).Set(text)
 }
 
+// itemsFlag is whether the items are the names of files.
+type itemsFlag bool
+
+const itemsRecords, itemsNames = "records", "names"
+
+func (i *itemsFlag) String() string {
+	if *i {
+		return itemsNames
+	}
+	return itemsRecords
+}
+func (i *itemsFlag) Type() string { return itemsRecords + "|" + itemsNames }
+func (i *itemsFlag) Set(text string) error {
+	if text != itemsRecords && text != itemsNames {
+		return errors.New("use " + itemsRecords + " or " + itemsNames)
+	}
+	*i = text == itemsNames
+	return nil
+}
+
 // windowFlag is a number of batches, or auto.
 type windowFlag int
 
@@ -106,7 +126,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Pool, "pool", "", "the `POOL` that runs the job, [a-z0-9][a-z0-9-]*")
 	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
 	fs.BoolVarP(&o.null, "null", "0", false, "items of the input end with a NUL byte, as find -print0 writes them: --format text0")
-	fs.StringVar(&o.files.Items, "items", job.ItemsRecords, "what the items are: `records` of the inputs, or the names of these files")
+	fs.Var((*itemsFlag)(&o.files.Names), "items", "what the items are: the records of the inputs, or the names of these files")
 	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, or for --each the columns {1}, {2} of lines of text, such as ; or \\t (default: a comma, of tsv a tab, and a line is one column)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results ("+strings.Join(location.Tables, ", ")+": as a table), or directory or bucket prefix (ending in /) for parts")
@@ -269,9 +289,6 @@ func (o *jobOptions) setSource(fs *pflag.FlagSet, s *job.Spec, inputs []string) 
 	default:
 		files := o.files
 		files.Input = slices.Clone(inputs)
-		if files.Items == job.ItemsRecords {
-			files.Items = "" // the default
-		}
 		s.Files = &files
 	}
 	if s.Files == nil && len(inputs) > 0 {

@@ -186,8 +186,8 @@ func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 		if o.worker.runsEach() {
 			identity = append(identity, o.worker.identity(), p.lists.identity())
 		}
-		if spec.Files.Items != "" {
-			identity = append(identity, "items", spec.Files.Items)
+		if spec.Files.Names {
+			identity = append(identity, "names")
 		}
 		if spec.Flatten {
 			identity = append(identity, "flatten")

@@ -31,7 +31,7 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
 		written: written{ctx: ctx, access: n.access, places: map[string]*outputDir{}},
 	}
-	if in.Spec.Files.Items == job.ItemsNames {
+	if in.Spec.Files.Names {
 		l.names = newNameList(ctx, dir, in)
 		defer l.names.abort()
 	}
