@@ -26,6 +26,7 @@ type kind struct {
 
 	slots   bool   // a slot has a process that stays, and is replaced when it dies
 	inside  bool   // calls run in this process, and obey when they are cancelled
+	own     bool   // each item has a process of its own, whose end is its own outcome
 	chunk   int    // items of a call, whatever Options.CallItems says; 0: what it says
 	singles int    // as many items make a large input if each costs a process; 0: 2,500
 	size    int    // the size of its call that an item sees, with single items
@@ -37,7 +38,7 @@ type kind struct {
 // ends is the kind of failure of an item whose process ends by itself, with a status: a filter may, a program should
 // have stayed.
 func (k kind) ends() string {
-	if strings.HasPrefix(k.name, "exec") {
+	if strings.HasPrefix(k.name, "exec") || k.own {
 		return job.KindExit
 	}
 	return job.KindCrash
@@ -45,12 +46,13 @@ func (k kind) ends() string {
 
 // Why kinds cannot show something.
 const (
-	noProcess  = "it runs in the worker's process, which has nothing to lose: see panics"
-	noPanic    = "panics are Go's"
-	oneByOne   = "its function gives one result for one item"
-	noOwnError = "a line is all that it has to say of an item, and its exit status of a call"
-	manyAtOnce = "one slot takes all calls"
-	noThreads  = "the program answers one call after the other"
+	noProcess   = "it runs in the worker's process, which has nothing to lose: see panics"
+	noPanic     = "panics are Go's"
+	oneByOne    = "its function gives one result for one item"
+	noOwnError  = "a line is all that it has to say of an item, and its exit status of a call"
+	manyAtOnce  = "one slot takes all calls"
+	noNarrowing = "a command has one item: nothing has to be narrowed"
+	noThreads   = "the program answers one call after the other"
 )
 
 var kinds = []kind{
@@ -68,6 +70,15 @@ var kinds = []kind{
 		cannot: map[string]string{
 			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noOwnError,
 			"retry after": noOwnError, "panics": noPanic,
+		},
+	}, {
+		name: "command", own: true, singles: 250, size: 1, alone: true,
+		handler: func(f *fixture) Handler {
+			return Command(CommandOptions{Words: []string{"awk", "-v", "number={#}", "-f", here(f.t, "testdata/obey.awk")}, Stdin: true})
+		},
+		cannot: map[string]string{
+			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": oneByOne, "lengths": oneByOne,
+			"retry after": noOwnError, "panics": noPanic, "slots": noNarrowing,
 		},
 	}, {
 		name: "serve", slots: true, stack: "here", hanging: "(*obedient).do(",
