@@ -44,7 +44,8 @@ type CommandOptions struct {
 	Delimiter string
 	// Columns makes {} of an item that is a list in JSON its values, with a space between them.
 	Columns bool
-	// Stdin gives the item to the command's standard input, which is empty otherwise.
+	// Stdin gives the item to the command's standard input, as a line that an [Exec] handler would get; it is empty
+	// otherwise.
 	Stdin bool
 	// Result is what becomes of the standard output: "lines" (default), each of which is a result as it is; "json", all of
 	// it as one JSON string; "record", an object with item, stdout, stderr, exit and seconds; "none".
@@ -381,7 +382,7 @@ type commandRun struct {
 // Feed implements dialogue.
 func (r *commandRun) Feed(_ context.Context, in io.Writer) {
 	if r.h.o.Stdin {
-		_, _ = in.Write(r.item.Data) // a command need not read it
+		_, _ = in.Write(append(slices.Clip(r.item.Data), '\n')) // a command need not read it
 	}
 }
 

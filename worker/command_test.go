@@ -58,7 +58,7 @@ func TestCommand_Results(t *testing.T) {
 		"a script":                     {CommandOptions{Script: "echo {} | tr a-z A-Z; echo $#"}, true, lines("A B", "0", "3", "0", "", "0")},
 		"a script with an argument":    {CommandOptions{Script: `echo "$1" $#`}, true, lines("a b 1", "3 1", " 1")},
 		"columns":                      {CommandOptions{Words: []string{"echo", "{-1}"}, Delimiter: " "}, true, lines("b", "3", "")},
-		"on standard input":            {CommandOptions{Words: []string{"sed", "s/^/{#}:/"}, Stdin: true}, true, lines("1:a b", "2:3")},
+		"on standard input":            {CommandOptions{Words: []string{"sed", "s/^/{#}:/"}, Stdin: true}, true, lines("1:a b", "2:3", "3:")},
 		"nothing on standard input":    {words("sh", "-c", "cat; echo done"), true, lines("done", "done", "done")},
 		"a status that is no failure":  {CommandOptions{Words: []string{"sh", "-c", "echo x; exit 1"}, OKExits: []int{0, 1}}, true, lines("x", "x", "x")},
 		"a word without a placeholder": {words("echo", "-"), true, lines("- a b", "- 3", "- ")},

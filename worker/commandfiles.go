@@ -92,7 +92,7 @@ func openJobLog(name string) (*jobLog, error) {
 func (l *jobLog) add(run *commandRun, end processEnd, err error) {
 	sent, signal, status := 0, 0, end.exit()
 	if run.h.o.Stdin {
-		sent = len(run.item.Data)
+		sent = len(run.item.Data) + 1
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](end.status); ok {
 		if state, ok := exit.Sys().(syscall.WaitStatus); ok && state.Signaled() {

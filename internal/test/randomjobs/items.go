@@ -216,7 +216,11 @@ func (j job) handler(l *lab, b *bench) []string {
 	if j.serve {
 		return []string{"--serve", strings.Join([]string{l.python, b.program, b.helper, b.marks}, " ")}
 	}
-	return []string{"--exec", strings.Join([]string{l.self, handlerCommand, b.marks}, " ")}
+	filter := strings.Join([]string{l.self, handlerCommand, b.marks}, " ")
+	if j.each {
+		return []string{"--each", filter + " {#}", "--stdin", "item"}
+	}
+	return []string{"--exec", filter}
 }
 
 // outcome is what a job leaves: results in their order, by file, and the ordinals of failed items.

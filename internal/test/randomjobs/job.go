@@ -17,6 +17,7 @@ type job struct {
 	files  int    // that the items lie in; 0: they come on stdin
 	packed string // what the files' names end in: "", .gz or .zst
 	serve  bool   // a Python program instead of a filter
+	each   bool   // the filter runs for each item, instead of for many
 	stages int    // of a pipeline; 0: it has none
 	output string // file, gz, dir, stdout, csv or split
 	bucket string // what lies in a bucket: "output" and the store, or "both", the input, too; empty: nothing
@@ -89,6 +90,7 @@ func choose(seed uint64, disk, python bool) job {
 	case maybe(8):
 		j.feeds(r)
 	}
+	j.each = maybe(4)
 	return j.sensible()
 }
 
@@ -108,6 +110,8 @@ func (j *job) make(kind string) bool {
 		}
 	case "feeds":
 		j.feeds(r)
+	case "each":
+		j.each, j.stages = true, 0
 	default:
 		return false
 	}
@@ -166,6 +170,12 @@ func (j job) sensible() job {
 	}
 	if j.files == 0 {
 		j.packed = ""
+	}
+	if j.stages > 0 || j.even {
+		j.each = false
+	}
+	if j.each {
+		j.serve, j.items = false, min(j.items, 300) // an item is a process
 	}
 	if !j.serve { // a filter has a line for each item, and fails as a whole
 		j.drops, j.flaky = 0, 0
