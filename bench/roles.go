@@ -60,6 +60,8 @@ func role(name string, args []string) error {
 		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, goJSON, upper)
 	case "bare-sleep":
 		return bare(args[0], args[1], 64, blockBytes, encodingJSON, sleep)
+	case "bare-each":
+		return bareEach(args[0])
 	case "stint-go":
 		return embedded(args, worker.Each(upper), worker.Options{}, job.Spec{}, true)
 	case "stint-batches":
