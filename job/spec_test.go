@@ -190,6 +190,21 @@ func TestSpec_Validate(t *testing.T) {
 			`Delimiter ";": it is for csv`,
 		},
 		{
+			"names",
+			[]func(*Spec){func(s *Spec) { s.Files.Names = true }, func(s *Spec) { s.Files.Names, s.Files.Input = true, []string{"s3://b/p/"} }},
+			[]func(*Spec){
+				func(s *Spec) { s.Files.Names, s.Files.Input = true, []string{"a", "-"} }, func(s *Spec) { s.Files.Names, s.Format = true, "csv" },
+				func(s *Spec) { s.Files.Names, s.Files.Delimiter = true, ";" }, func(s *Spec) { s.Files.Names, s.Files.Quote = true, "none" },
+			},
+			"Files.Names is",
+		},
+		{
+			"other format",
+			[]func(*Spec){func(s *Spec) { s.Files.OtherFormat = "text" }, func(s *Spec) { s.Files.OtherFormat, s.Format = "csv", "jsonl" }},
+			[]func(*Spec){func(s *Spec) { s.Files.OtherFormat = "auto" }, func(s *Spec) { s.Files.OtherFormat = "xml" }},
+			`Files.OtherFormat "`,
+		},
+		{
 			"quote, D29",
 			[]func(*Spec){func(s *Spec) { s.Files.Quote = `"` }, func(s *Spec) { s.Files.Quote, s.Format = "none", "csv" }, func(s *Spec) { s.Files.Quote, s.Format = `"`, "tsv" }},
 			[]func(*Spec){func(s *Spec) { s.Files.Quote = "'" }, func(s *Spec) { s.Files.Quote, s.Format = `"`, "jsonl" }},
