@@ -19,7 +19,7 @@ func withstandEach(t *testing.T, n, number int) {
 	t.Helper()
 	c := newChaos(t, n)
 	c.batch = 20
-	c.handler = []string{"--each", c.witness("sleep 0.02; ") + " {#}", "--stdin", "item"}
+	c.handler = []string{"--each", c.witness("sleep 0.02; "), "--stdin", "item"}
 	c.flags = []string{"--item-attempts", "10", "--flatten"} // a command whose child is killed has failed
 	c.begin(c.write("in.txt", numbers(n)), "out.txt")
 	c.rage(c.choose(faults, number))

@@ -160,7 +160,7 @@ func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spe
 	if err != nil {
 		return err
 	}
-	template, err := command.New(c.Words, c.Script, c.Shell)
+	template, err := command.New(c.Words, c.Script, c.Shell, c.Stdin)
 	if err != nil {
 		return err // not reached: the handler was checked
 	}

@@ -21,7 +21,7 @@ func TestFlatten_B11_Run(t *testing.T) {
 	filter := b.script("lists", `sed -f $BOX/rules`)
 	b.write("in.txt", "1 2\nnone\nx\n3\n")
 	c := b.stint("run", "--exec", filter, "in.txt", "-o", "out.jsonl", "--flatten", "--name", "lists", "--report", "report.json").exits(starter.ExitSomeFailed)
-	require.Contains(t, c.stderr.String(), "3 results in their lists")
+	require.Contains(t, c.stderr.String(), "3 result lines")
 	require.Equal(t, "1\n2\n3\n", b.read("out.jsonl"))
 	report := b.report("report.json")
 	require.Equal(t, []int64{3, 3, 1, 0}, []int64{report.Lines, report.OK, report.Failed, report.Dropped})

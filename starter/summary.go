@@ -267,7 +267,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 	}
 	count(r.Dropped, "item", "without a result")
 	if r.Lines > 0 {
-		fmt.Fprintf(w, "  %s results in their lists\n", text.Thousands(r.Lines))
+		fmt.Fprintf(w, "  %s\n", text.Count(r.Lines, "result line"))
 	}
 	count(int64(r.LeftOut), "file", "among the inputs left out, because stint wrote them")
 	printNoticed(w, "  ", r.Noticed)

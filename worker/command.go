@@ -34,7 +34,7 @@ type CommandOptions struct {
 	// string in JSON without its quotes, other JSON without white space), {.} {/} {//} {/.} are parts of a file's name, {#}
 	// and {%} the numbers of the item and of the slot, {1} and {-1} columns, {name} and {a.b} fields of a JSON or CSV item.
 	// {{ and }} are braces. A value stays inside its word, whatever it holds. Words without a placeholder get the item as
-	// one more word.
+	// one more word, unless they have it on standard input.
 	Words []string
 	// Script, in place of Words, is run by a shell: sh unless Shell names another one, dash or bash. A placeholder
 	// becomes a reference to a variable, quoted as its place asks for. A script without a placeholder has the item as $1.
@@ -120,7 +120,7 @@ type compiledCommand struct {
 
 // compile checks the options.
 func (o *CommandOptions) compile(w Options) (c compiledCommand, err error) {
-	if c.template, err = command.New(o.Words, o.Script, o.Shell); err != nil {
+	if c.template, err = command.New(o.Words, o.Script, o.Shell, o.Stdin); err != nil {
 		return c, fmt.Errorf("command: %w", err)
 	}
 	if results := []string{"", resultLines, resultJSON, resultRecord, resultNone}; !slices.Contains(results, o.Result) {

@@ -74,7 +74,7 @@ var kinds = []kind{
 	}, {
 		name: "command", own: true, singles: 250, size: 1, alone: true,
 		handler: func(f *fixture) Handler {
-			return Command(CommandOptions{Words: []string{"awk", "-v", "number={#}", "-f", here(f.t, "testdata/obey.awk")}, Stdin: true})
+			return Command(CommandOptions{Words: []string{"awk", "-f", here(f.t, "testdata/obey.awk")}, Stdin: true})
 		},
 		cannot: map[string]string{
 			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": oneByOne, "lengths": oneByOne,

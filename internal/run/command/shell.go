@@ -16,7 +16,9 @@ import (
 //
 // The variables get their values before the script begins, from its arguments, which it does not see: a function has
 // arguments of its own, and set and shift change them.
-func ParseShell(script, shell string) (*Template, error) {
+func ParseShell(script, shell string) (*Template, error) { return parseShell(script, shell, false) }
+
+func parseShell(script, shell string, given bool) (*Template, error) {
 	var dialect syntax.LangVariant
 	switch path.Base(shell) {
 	case "sh", "dash":
@@ -33,7 +35,10 @@ func ParseShell(script, shell string) (*Template, error) {
 	if err := s.place(dialect); err != nil {
 		return nil, err
 	}
-	if len(s.found) == 0 {
+	switch {
+	case len(s.found) == 0 && given:
+		return s.template(shell, script, nil), nil
+	case len(s.found) == 0:
 		return s.template(shell, script, []*placeholder{{text: "{}"}}), nil
 	}
 	var assign strings.Builder

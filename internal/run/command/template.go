@@ -66,14 +66,18 @@ const (
 )
 
 // New returns the template of a command: of words that are split already, or of a script for a shell (default: sh).
-func New(words []string, script, shell string) (*Template, error) {
+// Given means that the command gets the item in another way: without a placeholder it has none of it.
+func New(words []string, script, shell string, given bool) (*Template, error) {
 	switch {
 	case script != "" && len(words) > 0:
 		return nil, errors.New("it has either words or a script")
 	case script != "":
-		return ParseShell(script, cmp.Or(shell, "sh"))
+		return parseShell(script, cmp.Or(shell, "sh"), given)
 	case len(words) == 0 || words[0] == "":
 		return nil, errors.New("it is empty")
+	case given:
+		t, _, err := parse(words)
+		return t, err
 	}
 	return Parse(words)
 }

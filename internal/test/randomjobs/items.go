@@ -218,7 +218,7 @@ func (j job) handler(l *lab, b *bench) []string {
 	}
 	filter := strings.Join([]string{l.self, handlerCommand, b.marks}, " ")
 	if j.each {
-		return []string{"--each", filter + " {#}", "--stdin", "item"}
+		return []string{"--each", filter, "--stdin", "item"}
 	}
 	return []string{"--exec", filter}
 }
