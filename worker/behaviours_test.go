@@ -72,7 +72,7 @@ func (tr *trial) showSizes(calls []int) {
 func (tr *trial) showWhole() {
 	tr.t.Helper()
 	large := []int{1000, 1000, 500}
-	if tr.kind.singles > 0 && tr.callSize() == 1 {
+	if tr.kind.singles > 0 && (tr.callSize() == 1 || tr.kind.own) {
 		large = []int{tr.kind.singles}
 	}
 	for _, batches := range [][]int{nil, {1}, {10}, large} {

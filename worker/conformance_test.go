@@ -28,7 +28,7 @@ type kind struct {
 	inside  bool   // calls run in this process, and obey when they are cancelled
 	own     bool   // each item has a process of its own, whose end is its own outcome
 	chunk   int    // items of a call, whatever Options.CallItems says; 0: what it says
-	singles int    // as many items make a large input if each costs a process; 0: 2,500
+	singles int    // as many items make a large input if each has a process; 0: 2,500
 	size    int    // the size of its call that an item sees, with single items
 	alone   bool   // ... and of every other call, too
 	stack   string // what the stack of an item's error has in it
