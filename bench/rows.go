@@ -55,6 +55,7 @@ func (b *bench) throughputRows() []row {
 		b.serveRow("≤ 0.8", b.items(500_000), 1),
 		b.serveRow("≤ 0.55", b.items(2_000_000), 32),
 		b.serveRow("≤ 0.55", b.items(2_000_000), 1000),
+		b.asyncRow("≤ 1.3", b.items(10_000)),
 		b.filesRow("plan files of one line", "plan-files", b.items(100_000)),
 		b.filesRow("resume over files of one line", "resume-files", b.items(100_000)),
 		b.figureRow("timer, Go handler", "< 2 µs", "timers", 20),

@@ -17,16 +17,29 @@ their programs, so nothing needs to be installed.
 
     $ stint run --serve 'python3 score.py' texts.jsonl -o scores.jsonl
 
+A program that waits for a service runs many items at once in an event loop:
+
+    async def ask(text, session):
+        async with session.post(URL, json=text) as answer:
+            return await answer.json()
+
+    async def connect():
+        return aiohttp.ClientSession()
+
+    stint.serve(stint.each(ask), init=connect, concurrency=64)
+
 `serve` takes standard input and output for the protocol. From then on what is printed, by child
 processes too, goes to standard error, the worker's log, and standard input is empty. Modules that
 print while they are imported are best imported in `init`.
 """
 
+import asyncio
 import bisect
 import contextlib
 import contextvars
 import enum
 import faulthandler
+import inspect
 import itertools
 import json
 import logging
@@ -101,6 +114,7 @@ def serve(
     preprocess: Optional[Callable[..., Any]] = None,
     close: Optional[Callable[..., None]] = None,
     name: Optional[str] = None,
+    concurrency: Optional[int] = None,
 ) -> None:
     """Answers the worker's calls until it sends bye or closes standard input. For the main thread.
 
@@ -120,19 +134,32 @@ def serve(
     `close(cause)` runs after the last call, with None after a clean end and otherwise with the
     exception; it does not run if `init` has failed, or when the process is killed.
 
+    The call may be an `async def`, or of `stint.each(fn)` the function. All calls then run in one event loop, in the
+    main thread, and so do `init` and `close`, which may be `async def`, too. The items of a call of `stint.each(fn)` run
+    at once, up to `concurrency` of them (by default all): the worker need not know, and its `--concurrency` is best left
+    out. An async generator sends each result as it comes. What blocks the loop holds up all items: `expires`
+    does while the worker answers.
+
     `name` is for people, by default the script's. If `init` raises, the worker gets the error and
     the program exits with status 1; if the worker breaks the protocol, with 2.
     """
     global _program
+    asynchronous = _is_async(call)
+    if concurrency is not None and (not asynchronous or concurrency < 1):
+        raise ValueError(f"concurrency={concurrency!r}: use a number from 1 on, and for an async def only")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the worker
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGUSR1, file=2)
     try:
         _program = program = _Program(call, preprocess)
-        program.prepare(init, name or os.path.basename(sys.argv[0]))
-        cause = program.run()
-        if close:
-            close(cause, *program.state)
+        name = name or os.path.basename(sys.argv[0])
+        if asynchronous:
+            cause = asyncio.run(_Loop(program, concurrency).run(init, close, name))
+        else:
+            program.prepare(init, name)
+            cause = program.run()
+            if close:
+                close(cause, *program.state)
         _program = None
         if cause is not None:
             raise cause
@@ -178,7 +205,7 @@ class each:
     """Makes a call of a function of one item: `stint.serve(stint.each(fn))`.
 
     An exception is its item's alone, and every result is sent as it comes. With an `init` it is
-    `fn(item, state)`.
+    `fn(item, state)`. If `fn` is an `async def`, the items of a call run at once.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -509,29 +536,43 @@ class _Timers:
                 self._pipes.send("release", scope=scope)
 
 
-def _send_results(pipes: _Pipes, call: int, items: int, outcomes: Iterator[Any], stream: bool) -> None:
-    """Answers a call in frames as large as allowed, or with a frame for each result as it comes.
+class _Answer:
+    """The answer to a call, in frames as large as allowed, or with a frame for what there is whenever it is flushed.
 
     Of too many results, one more than there are items is sent, in the last frame.
     """
-    head, more, end = b'{"type":"results","id":%d,"results":[' % call, b'],"more":true}', b"]}"
-    room = pipes.limit - len(head) - len(more) - 1
-    waiting: List[bytes] = []
-    size = 0
-    for position, outcome in enumerate(itertools.islice(outcomes, items + 1)):
+
+    def __init__(self, pipes: _Pipes, call: int, items: int) -> None:
+        self._pipes, self._call, self._left = pipes, call, items
+        self._head, self._more, self._end = b'{"type":"results","id":%d,"results":[' % call, b'],"more":true}', b"]}"
+        self._room = pipes.limit - len(self._head) - len(self._more) - 1
+        self._waiting: List[bytes] = []
+        self._size = 0
+
+    def add(self, outcome: Any) -> bool:
+        """Adds an outcome. Returns whether more are wanted."""
         if isinstance(outcome, SlowDown):
-            pipes.send("slow-down", after=outcome.seconds, call=call)
-            break  # this item and those after it are repeated
-        result = _result(outcome, room)
-        if stream and position < items:
-            pipes.write(head + result + more)
-            continue
-        if size + len(result) > room:
-            pipes.write(head + b",".join(waiting) + more)
-            waiting, size = [], 0
-        waiting.append(result)
-        size += len(result) + 1
-    pipes.write(head + b",".join(waiting) + end)
+            self._pipes.send("slow-down", after=outcome.seconds, call=self._call)
+            return False  # this item and those after it are repeated
+        result = _result(outcome, self._room)
+        if self._size + len(result) > self._room:
+            self._write(self._more)
+        self._waiting.append(result)
+        self._size += len(result) + 1
+        self._left -= 1
+        return self._left >= 0
+
+    def flush(self) -> None:
+        """Sends what there is, unless it is one too many."""
+        if self._waiting and self._left >= 0:
+            self._write(self._more)
+
+    def end(self) -> None:
+        self._write(self._end)
+
+    def _write(self, end: bytes) -> None:
+        self._pipes.write(self._head + b",".join(self._waiting) + end)
+        self._waiting, self._size = [], 0
 
 
 def _result(outcome: Any, room: int) -> bytes:
@@ -550,6 +591,11 @@ def _result(outcome: Any, room: int) -> bytes:
         return _result(error, room)
 
 
+def _check_results(results: Any, *more: type) -> None:
+    if not isinstance(results, (list, tuple, *more)):
+        raise TypeError(f"a call returns a list of results or a generator, not {type(results).__name__}")
+
+
 def _merge(results: Iterator[Any], refused: Dict[int, Exception]) -> Iterator[Any]:
     """The results in the order of the items, with the errors of the refused ones at their places."""
     for position in itertools.count():
@@ -566,7 +612,7 @@ class _Program:
     """One run of serve. A thread listens to the worker while the main thread, and others, answer calls."""
 
     def __init__(self, call: Callable[..., Any], preprocess: Optional[Callable[..., Any]]) -> None:
-        self._call, self._preprocess = call, preprocess
+        self.call, self._preprocess = call, preprocess
         self.state: Tuple[Any, ...] = ()
         self.pipes = _Pipes()
         self._frames = self.pipes.frames()
@@ -583,13 +629,24 @@ class _Program:
         self._open = 0  # calls that have come and are not answered
         self._threads: List[threading.Thread] = []  # beside the main one: as many as calls are under way at once
         self._calls: "queue.SimpleQueue[Optional[_Frame]]" = queue.SimpleQueue()  # None: no more
-        self._causes: List[BaseException] = []  # of an end that is not clean
+        self.causes: List[BaseException] = []  # of an end that is not clean
+        self.take: Callable[[_Frame], None] = self._to_threads  # what comes of a call, in the thread that listens
+        self.ended: Callable[[], None] = lambda: self._calls.put(None)  # no more calls come
         self._stop: Optional[Stopping] = None  # with a monotonic deadline for its grace
+
+    def listen(self) -> None:
         threading.Thread(target=self._listen, name="stint", daemon=True).start()
 
     def prepare(self, init: Optional[Callable[[], Any]], name: str) -> None:
-        try:
+        self.listen()
+        with self.preparing(name):
             self.state = (init(),) if init else ()
+
+    @contextlib.contextmanager
+    def preparing(self, name: str) -> Iterator[None]:
+        """Says that the program is ready, or why it is not, and ends it then."""
+        try:
+            yield
         except Exception as error:
             self.pipes.send("ready", error=_error(error))
             sys.exit(1)
@@ -600,7 +657,7 @@ class _Program:
         self._work()
         while self._threads:
             self._threads.pop().join()
-        return self._causes[0] if self._causes else None
+        return self.causes[0] if self.causes else None
 
     def stopping(self) -> Optional[Stopping]:
         stop = self._stop
@@ -619,13 +676,13 @@ class _Program:
     def _receive(self, frame: _Frame) -> None:
         if frame["type"] == "call":
             self._stop = None  # it was about the calls before
-            self._take(frame)
+            self.take(frame)
         elif frame["type"] == "acquired":
             self.timers.answer(frame["id"], frame.get("error"))
         elif frame["type"] == "stopping":
             self._stop = Stopping(frame.get("reason", ""), time.monotonic() + frame.get("grace", 0))
 
-    def _take(self, frame: _Frame) -> None:
+    def _to_threads(self, frame: _Frame) -> None:
         """Passes a call on, to another thread if none is free."""
         with self._lock:
             self._open += 1
@@ -637,8 +694,8 @@ class _Program:
 
     def _end(self, cause: Optional[BaseException] = None) -> None:
         if cause is not None:
-            self._causes.append(cause)
-        self._calls.put(None)
+            self.causes.append(cause)
+        self.ended()
 
     def _work(self) -> None:
         try:
@@ -653,12 +710,26 @@ class _Program:
             self._end(cause)
 
     def _answer(self, frame: _Frame) -> None:
+        with self.answering(frame):
+            if "items" in frame:
+                answer = _Answer(self.pipes, frame["id"], len(frame["items"]))
+                outcomes, stream = self._many(frame["items"])
+                for outcome in outcomes:
+                    if not answer.add(outcome):
+                        break
+                    if stream:
+                        answer.flush()
+            else:
+                answer = _Answer(self.pipes, frame["id"], 1)
+                answer.add(self._one(frame["item"]))
+            answer.end()
+
+    @contextlib.contextmanager
+    def answering(self, frame: _Frame) -> Iterator[None]:
+        """Answers for a call that raises."""
         _call.set(frame["id"])
         try:
-            if "items" in frame:
-                _send_results(self.pipes, frame["id"], len(frame["items"]), *self._many(frame["items"]))
-            else:
-                _send_results(self.pipes, frame["id"], 1, iter([self._one(frame["item"])]), False)
+            yield
         except SlowDown as request:
             self.pipes.send("slow-down", after=request.seconds, call=frame["id"])
             self.pipes.send("results", id=frame["id"], results=[])
@@ -668,24 +739,156 @@ class _Program:
             self.pipes.send("results", id=frame["id"], error=_error(error))
 
     def _one(self, item: Any) -> Any:
-        call = self._call.function if isinstance(self._call, each) else self._call
-        return _outcome(lambda: call(self._prepared(item), *self.state))
+        call = self.call.function if isinstance(self.call, each) else self.call
+        return _outcome(lambda: call(self.prepared(item), *self.state))
 
     def _many(self, items: List[Any]) -> Tuple[Iterator[Any], bool]:
         """The results of a list of items, and whether each is to be sent as it comes."""
+        accepted, refused = self.sift(items)
+        results = self.call(accepted, *self.state) if accepted else []
+        _check_results(results, Iterator)
+        return _merge(iter(results), refused), isinstance(results, Iterator)
+
+    def sift(self, items: List[Any]) -> Tuple[List[Any], Dict[int, Exception]]:
+        """The items as the call gets them, and by position the errors of those that it does not get."""
         accepted: List[Any] = []
         refused: Dict[int, Exception] = {}
         for position, item in enumerate(items):
             try:
-                accepted.append(self._prepared(item))
+                accepted.append(self.prepared(item))
             except Exception as error:
                 refused[position] = error
-        results = self._call(accepted, *self.state) if accepted else []
-        if not isinstance(results, (list, tuple, Iterator)):
-            raise TypeError(f"a call returns a list of results or a generator, not {type(results).__name__}")
-        return _merge(iter(results), refused), isinstance(results, Iterator)
+        return accepted, refused
 
-    def _prepared(self, item: Any) -> Any:
+    def prepared(self, item: Any) -> Any:
         if type(item) is _Undecodable:
             raise item.error
         return self._preprocess(item, *self.state) if self._preprocess else item
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    function = call.function if isinstance(call, each) else call
+    functions = (function, getattr(function, "__call__", None))  # an object may have an async __call__
+    return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in functions)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+class _Loop:
+    """One run of serve with calls that are coroutines: each is a task of the main thread's event loop."""
+
+    def __init__(self, program: _Program, concurrency: Optional[int]) -> None:
+        self._program, self._concurrency = program, concurrency
+        self._tasks: "set[asyncio.Task[None]]" = set()  # of calls
+
+    async def run(self, init: Optional[Callable[[], Any]], close: Optional[Callable[..., Any]], name: str) -> Any:
+        """Answers calls until the end. Returns what caused it, None for a clean one."""
+        program, loop, ended = self._program, asyncio.get_running_loop(), asyncio.Event()
+        self._gate = asyncio.Semaphore(self._concurrency) if self._concurrency else _Open()
+        program.take = lambda frame: self._post(loop, self._begin, frame)
+        program.ended = lambda: self._post(loop, ended.set)
+        program.listen()  # init may have timers
+        with program.preparing(name):
+            program.state = (await _awaited(init()),) if init else ()
+        await ended.wait()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        cause = program.causes[0] if program.causes else None
+        if close:
+            await _awaited(close(cause, *program.state))
+        return cause
+
+    @staticmethod
+    def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for the call any more
+            loop.call_soon_threadsafe(function, *arguments)
+
+    def _begin(self, frame: _Frame) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:  # such as a frame that cannot be written
+            self._program.causes.append(task.exception())
+            self._program.ended()
+
+    async def _answer(self, frame: _Frame) -> None:
+        program = self._program
+        with program.answering(frame):
+            items = frame["items"] if "items" in frame else [frame["item"]]
+            answer = _Answer(program.pipes, frame["id"], len(items))
+            if "items" not in frame:
+                answer.add(await self._one(items[0]))
+            elif isinstance(program.call, each):
+                await self._each(items, answer)
+            else:
+                await self._many(items, answer)
+            answer.end()
+
+    async def _one(self, item: Any) -> Any:
+        """The outcome of an item."""
+        program = self._program
+        function = program.call.function if isinstance(program.call, each) else program.call
+        try:
+            prepared = program.prepared(item)
+            async with self._gate:
+                return await function(prepared, *program.state)
+        except (Exception, asyncio.CancelledError) as error:
+            return error
+
+    async def _each(self, items: List[Any], answer: _Answer) -> None:
+        """Runs all items at once, and sends what is done of them in their order."""
+        tasks = [asyncio.ensure_future(self._one(item)) for item in items]
+        try:
+            for task in tasks:
+                if not task.done():
+                    answer.flush()
+                if not answer.add(await task):
+                    break
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _many(self, items: List[Any], answer: _Answer) -> None:
+        program = self._program
+        accepted, refused = program.sift(items)
+        if not accepted:
+            results: Any = []
+        elif inspect.isasyncgenfunction(program.call):
+            await self._stream(program.call(accepted, *program.state), refused, answer)
+            return
+        else:
+            async with self._gate:
+                results = await program.call(accepted, *program.state)
+        _check_results(results)
+        for outcome in _merge(iter(results), refused):
+            if not answer.add(outcome):
+                break
+
+    async def _stream(self, results: Any, refused: Dict[int, Exception], answer: _Answer) -> None:
+        """Sends what an async generator yields, as it comes."""
+        try:
+            async with self._gate:
+                for position in itertools.count():
+                    outcome = refused[position] if position in refused else await results.__anext__()
+                    if not answer.add(outcome):
+                        return
+                    answer.flush()
+        except StopAsyncIteration:
+            pass
+        finally:
+            await results.aclose()
+
+
+class _Open:
+    """A gate that everybody may pass."""
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: Any) -> None:
+        pass

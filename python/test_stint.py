@@ -295,6 +295,164 @@ class ServeTest(ProgramTest):
         self.assertEqual(worker.call(3, "still here"), [{"value": 10}])
         self.assertEqual(worker.bye(), 0)
 
+    def test_async_calls_share_a_loop(self):
+        # The first call is answered last: each waits for the one after it.
+        worker = self.start(
+            """
+            import asyncio
+            async def load():
+                return {n: asyncio.Event() for n in range(4)}
+            async def call(items, events):
+                events[items[0]].set()
+                await events[min(items[0] + 1, 3)].wait()
+                return [threading.current_thread() is threading.main_thread(), *items[1:]]
+            async def close(cause, events):
+                await asyncio.sleep(0)
+                print("closed", cause, len(events))
+            stint.serve(call, init=load, close=close)
+            """
+        )
+        worker.ready(concurrency=4)
+        for number in range(4):
+            worker.send({"type": "call", "id": 1 + number, "items": [number, "x"]})
+        for number in range(4):
+            frame = worker.take("results")
+            self.assertEqual(frame["results"], [{"value": True}, {"value": "x"}])
+        self.assertEqual({frame["id"] for frame in worker.frames if frame["type"] == "results"}, {1, 2, 3, 4})
+        self.assertEqual(worker.bye(), 0)
+        self.assertIn("closed None 4", worker.stderr)
+
+    def test_async_each(self):
+        # All items of a call run at once, and their results come in order, as soon as they can.
+        worker = self.start(
+            """
+            import asyncio
+            running = most = 0
+            async def one(item):
+                global running, most
+                running += 1
+                most = max(most, running)
+                try:
+                    if item == "wait":
+                        while most < 4:
+                            await asyncio.sleep(0)
+                    if item == "gate":
+                        await asyncio.to_thread(gate)
+                    if item == "bad":
+                        raise ValueError("no such item")
+                    if item == "cancelled":
+                        raise asyncio.CancelledError()
+                    return {"most": most} if item == "most" else item
+                finally:
+                    running -= 1
+            stint.serve(stint.each(one))
+            """
+        )
+        worker.ready()
+        results = worker.call(1, "wait", "bad", "wait", "wait", "cancelled")
+        self.assertEqual([result.get("value") for result in results], ["wait", None, "wait", "wait", None])
+        self.assertEqual(results[1]["error"]["type"], "ValueError")
+        self.assertEqual(results[4]["error"]["type"], "CancelledError")
+        worker.send({"type": "call", "id": 2, "items": ["first", "gate", "last"]})
+        frame = worker.take("results")
+        self.assertEqual((frame["results"], frame["more"]), ([{"value": "first"}], True))
+        self.open_gate()
+        self.assertEqual(worker.results(2), [{"value": "gate"}, {"value": "last"}])
+        worker.send({"type": "call", "id": 3, "item": "single"})
+        self.assertEqual(worker.results(3), [{"value": "single"}])
+        self.assertEqual(worker.bye(), 0)
+
+    def test_async_concurrency(self):
+        worker = self.start(
+            """
+            import asyncio
+            running = most = 0
+            async def one(item):
+                global running, most
+                running += 1
+                most = max(most, running)
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                running -= 1
+                return most
+            stint.serve(stint.each(one), concurrency=3)
+            """
+        )
+        worker.ready(concurrency=2)
+        for number in (1, 2):
+            worker.send({"type": "call", "id": number, "items": list(range(20))})
+        values = []
+        while len(values) < 40:
+            values += [result["value"] for result in worker.take("results")["results"]]
+        self.assertEqual(max(values), 3)
+        self.assertEqual(worker.bye(), 0)
+
+    def test_async_failures(self):
+        worker = self.start(
+            """
+            async def call(items):
+                if items == ["slow"]:
+                    raise stint.SlowDown(1.5)
+                if items == ["later"]:
+                    raise stint.RetryAfter(2)
+                if items == ["bad"]:
+                    raise KeyError("x")
+                if items == ["few"]:
+                    return []
+                if items == ["none"]:
+                    return None
+                return [stint.DROP if item == "drop" else item for item in items]
+            stint.serve(call, preprocess=lambda item: item if item != "refused" else 1 / 0)
+            """
+        )
+        worker.ready()
+        self.assertEqual(worker.call(1, "slow"), [])
+        self.assertEqual(worker.frames[1]["after"], 1.5)
+        worker.send({"type": "call", "id": 2, "items": ["later"]})
+        self.assertEqual(worker.take("results")["retry_after"], 2)
+        self.assertEqual(worker.call(3, "bad")["type"], "KeyError")
+        self.assertEqual(worker.call(4, "few"), [])
+        self.assertEqual(worker.call(5, "none")["type"], "TypeError")
+        results = worker.call(6, "a", "refused", "drop")
+        self.assertEqual((results[0], results[1]["error"]["type"], results[2]),
+                         ({"value": "a"}, "ZeroDivisionError", {"drop": True}))  # fmt: skip
+        self.assertEqual(worker.call(7, "refused")[0]["error"]["type"], "ZeroDivisionError")
+        self.assertEqual(worker.bye(), 0)
+
+    def test_async_generator(self):
+        worker = self.start(
+            """
+            async def call(items):
+                for item in items:
+                    if item == "end":
+                        os._exit(7)
+                    yield item
+            stint.serve(call, preprocess=lambda item: item if item != "refused" else 1 / 0)
+            """
+        )
+        worker.ready()
+        results = worker.call(1, "a", "refused", "b")
+        self.assertEqual([result.get("value") for result in results], ["a", None, "b"])
+        worker.send({"type": "call", "id": 2, "items": ["kept", "end"]})
+        frame = worker.take("results")
+        self.assertEqual((frame["results"], frame["more"]), ([{"value": "kept"}], True))
+        self.assertEqual(worker.ended(), 7)
+
+    def test_async_ends(self):
+        for end in ("raise SystemExit(5)", "os._exit(5)"):
+            worker = self.start(f"async def call(items):\n    {end}\nstint.serve(call)")
+            worker.ready()
+            worker.send({"type": "call", "id": 1, "items": [1]})
+            self.assertEqual(worker.ended(), 5, end)
+        worker = self.start("async def init():\n    1 / 0\nasync def call(items): pass\nstint.serve(call, init=init)")
+        self.assertEqual(worker.ready()["error"]["type"], "ZeroDivisionError")
+        self.assertEqual(worker.ended(), 1)
+
+    def test_concurrency_is_for_async(self):
+        for call, concurrency in ((lambda items: items, 3), (stint.each(len), 3)):
+            with self.assertRaisesRegex(ValueError, "concurrency=3"):
+                stint.serve(call, concurrency=concurrency)
+
     def test_preprocess(self):  # B5
         worker = self.start("""
             def positive(item, state):
