@@ -118,6 +118,10 @@ func (r *running) again(verb string) string {
 			if f.Name == "env" {
 				value, _, _ = strings.Cut(value, "=") // it may be a secret: it is never printed
 			}
+			if f.NoOptDefVal != "" { // a value that is a word of its own would be an argument
+				words = append(words, "--"+f.Name+"="+value)
+				continue
+			}
 			words = append(words, "--"+f.Name, command.Quote(value))
 		}
 	})

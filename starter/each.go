@@ -61,7 +61,9 @@ func (o *workerOptions) addCommandFlags(fs *pflag.FlagSet) {
 	fs.IntSliceVar(&c.OKExits, "ok-exit", nil, "of --each and --shell: exit `STATUSES` that are no failure, such as 0,1 (default: 0)")
 	fs.StringVar(&c.SkipIfExists, "skip-if-exists", "", "of --each and --shell: `FILE` that the command makes, with placeholders: if it is there, the command is not run; {out} is a name for it until the command has succeeded")
 	fs.StringVar(&c.JobLog, "joblog", "", "of --each and --shell: `FILE` that gets a line for each command: when, how long, its exit status")
-	if fs.Lookup("delimiter") == nil { // a command that takes inputs has it for them, too
+	fs.BoolVar(&c.Columns, "value-lists", false, "of --each and --shell: items that are lists in JSON stand for their values, as those after ::: do")
+	fs.Lookup("value-lists").Hidden = true // run sets it, and says so where a job of its kind is to be continued
+	if fs.Lookup("delimiter") == nil {     // a command that takes inputs has it for them, too
 		fs.StringVar(&c.Delimiter, "delimiter", "", "of --each and --shell: what separates the columns {1}, {2} of a line of text, such as ; or \\t (default: it is one column)")
 	}
 }
@@ -144,8 +146,8 @@ func (o *runOptions) takeLists(fs *pflag.FlagSet, p *Program, spec *job.Spec) er
 		}
 	}
 	spec.Files.Input, spec.Format = []string{job.StandardInput}, string(records.JSONL)
-	p.Stdin, o.worker.command.Columns = p.lists.reader(), true
-	return nil
+	p.Stdin = p.lists.reader()
+	return fs.Set("value-lists", "true")
 }
 
 // maxPrinted is how many commands a dry run prints.

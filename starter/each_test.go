@@ -234,4 +234,13 @@ func TestEach_ListsAreTheJobs(t *testing.T) {
 		names = append(names, report.Job)
 	}
 	require.NotEmpty(t, names)
+
+	c := b.stint("run", "-o", "again", "--tag", "--shell", "test -e ok && echo {}", ":::", "a", ":::", "b").exits(starter.ExitSomeFailed)
+	again := regexp.MustCompile(`stint (redrive .*)`).FindStringSubmatch(c.stderr.String())
+	require.NotNil(t, again, c.stderr.String())
+	b.write("ok", "")
+	pasted, err := exec.Command("sh", "-c", `for w in `+again[1]+`; do echo "$w"; done`).Output()
+	require.NoError(t, err)
+	b.stint(strings.Split(strings.TrimSpace(string(pasted)), "\n")...).exits(starter.ExitOK)
+	require.Equal(t, "a b\ta b\n", b.read("again"))
 }
