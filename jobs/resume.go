@@ -173,7 +173,7 @@ func (c *Client) pending(ctx context.Context, name string, asks bool, legs []str
 		if asks && id != name {
 			into = new([]byte) // that it answers is enough
 		}
-		err := lookup.Query(ctx, c.temporal, id, "", wire.QueryPending, into, from...)
+		err := c.askPending(ctx, id, into, from)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
 			if asks && id != name { // the server has removed its history
@@ -218,6 +218,20 @@ func (c *Client) pending(ctx context.Context, name string, asks bool, legs []str
 		all = append(all, some...)
 	}
 	return fitting(all), nil
+}
+
+// pendingTries is how often a workflow is asked what it had not committed if the server's patience ends before a worker
+// answers: one that is busy may have to read a long history first.
+const pendingTries = 3
+
+// askPending asks a workflow what it had not committed.
+func (c *Client) askPending(ctx context.Context, id string, into any, from []any) error {
+	for try := 1; ; try++ {
+		err := lookup.Query(ctx, c.temporal, id, "", wire.QueryPending, into, from...)
+		if try == pendingTries || ctx.Err() != nil || !errors.As(err, new(*serviceerror.DeadlineExceeded)) {
+			return err
+		}
+	}
 }
 
 // maxPending bounds what the input of a resumed job has of what legs had accepted and not committed, in bytes.
