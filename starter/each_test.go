@@ -244,3 +244,34 @@ func TestEach_ListsAreTheJobs(t *testing.T) {
 	b.stint(strings.Split(strings.TrimSpace(string(pasted)), "\n")...).exits(starter.ExitOK)
 	require.Equal(t, "a b\ta b\n", b.read("again"))
 }
+
+// A command for each item works wherever a handler does: on a cluster, in a feed, in a loop, in the stages of a pipeline.
+func TestEach_Everywhere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.worker("p", "--each", "echo '<{}>'")
+	b.write("in.txt", "a b\nc\n")
+	b.stint("start", "--pool", "p", "--name", "files", "in.txt", "-o", "out.txt", "--wait").exits(starter.ExitOK)
+	require.Equal(t, "<a b>\n<c>\n", b.read("out.txt"))
+
+	b.stint("start", "--feed", "--pool", "p", "--name", "feed", "--format", "text", "-o", "fed/").exits(starter.ExitOK)
+	require.Equal(t, `{"index":0,"item":0,"result":"<x y>"}`+"\n", b.stint("feed", "call", "feed", "--json", "x y").exits(starter.ExitOK).stdout.String())
+	b.stint("feed", "close", "feed", "--wait").exits(starter.ExitOK)
+
+	b.stint("loop", "--name", "loop", "--pool", "p", "--every", "20ms", "-o", "ticks/").exits(starter.ExitOK)
+	eventually(t, "some ticks", func() bool { r := b.status("loop"); return r.Loop != nil && r.Loop.Ticks > 5 })
+	b.stint("stop", "loop", "--wait").exits(starter.ExitOK)
+	require.Regexp(t, `^<{"slot":0,"tick":0,.*}>\n`, b.stint("results", "loop").exits(starter.ExitOK).stdout.String())
+
+	b.write("job.yaml", `
+input: in.txt
+output: staged.txt
+stages: [{name: up, pool: up}, {name: mark, pool: mark}]
+pools:
+  up: {shell: "echo {} | tr a-z A-Z"}
+  mark: {each: "sed s/^/{#}:/", stdin: item}
+`)
+	b.stint("run", "-f", "job.yaml").exits(starter.ExitOK)
+	require.Equal(t, "1:A B\n2:C\n", b.read("staged.txt"))
+}
