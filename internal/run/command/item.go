@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-run/stint/internal/base/text"
 )
 
 // MaxWord is the most bytes that a word of a command may have: Linux takes no more.
@@ -55,7 +58,7 @@ func (t *Template) Words(item *Item) ([]string, error) {
 			text := p.text
 			if p.value != nil {
 				var err error
-				if text, err = r.value(p.value); err != nil {
+				if text, err = r.word(p.value); err != nil {
 					return nil, &ValueError{p.value.text, err.Error()}
 				}
 			}
@@ -82,6 +85,18 @@ type rendering struct {
 	columns []string // nil: not known yet
 }
 
+// word returns a value that can be in a word.
+func (r *rendering) word(p *placeholder) (string, error) {
+	text, err := r.value(p)
+	if err != nil {
+		return "", err
+	}
+	if at := strings.IndexByte(text, 0); at >= 0 {
+		return "", fmt.Errorf("a word of a command cannot have a NUL byte, as this one at byte %d", at)
+	}
+	return text, nil
+}
+
 func (r *rendering) value(p *placeholder) (text string, err error) {
 	switch p.of {
 	case wholeItem:
@@ -97,9 +112,6 @@ func (r *rendering) value(p *placeholder) (text string, err error) {
 	}
 	if err != nil {
 		return "", err
-	}
-	if at := strings.IndexByte(text, 0); at >= 0 {
-		return "", fmt.Errorf("a word of a command cannot have a NUL byte, as this one at byte %d", at)
 	}
 	return p.form.of(text), nil
 }
@@ -175,28 +187,52 @@ func (r *rendering) split() ([]string, error) {
 	return columns, nil
 }
 
-// field returns the value at a path of an object. A field whose name is the whole path comes first.
+// element returns a column of a list in JSON.
+func (r *rendering) element(n int) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(r.item.Data, &list) != nil {
+		return nil, errors.New("the item is no list, and has no columns")
+	}
+	if n < 0 {
+		n += len(list) + 1
+	}
+	if n < 1 || n > len(list) {
+		return nil, fmt.Errorf("the item has only %d columns", len(list))
+	}
+	return list[n-1], nil
+}
+
+// field returns the value at a path of an object as a word.
 func (r *rendering) field(steps []string) (string, error) {
 	if r.item.Out != "" && len(steps) == 1 && steps[0] == outName {
 		return r.item.Out, nil
 	}
+	value, err := r.raw(steps)
+	if err != nil {
+		return "", err
+	}
+	return plain(value)
+}
+
+// raw returns the value at a path of an object. A field whose name is the whole path comes first.
+func (r *rendering) raw(steps []string) (json.RawMessage, error) {
 	if !r.item.JSON {
-		return "", errors.New("a line of text has no fields")
+		return nil, errors.New("a line of text has no fields")
 	}
 	at := json.RawMessage(r.item.Data)
 	for i := range steps {
 		inside, err := within(at, steps[i])
 		if err != nil && i == 0 && len(steps) > 1 {
 			if whole, err := within(at, strings.Join(steps, ".")); err == nil {
-				return plain(whole)
+				return whole, nil
 			}
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		at = inside
 	}
-	return plain(at)
+	return at, nil
 }
 
 // within returns a field of an object, or an element of a list, which is counted from 0.
@@ -217,6 +253,14 @@ func within(value json.RawMessage, name string) (json.RawMessage, error) {
 
 // outName is the name of the field in whose place the item's output file stands, if it has one.
 const outName = "out"
+
+// quote returns a text as a string in JSON.
+func quote(s string) (json.RawMessage, error) {
+	if !utf8.ValidString(s) {
+		return nil, errors.New("the value is not UTF-8, and cannot be in JSON")
+	}
+	return text.JSON(s)
+}
 
 // plain returns a value as a word: a string without its quotes, anything else as JSON.
 func plain(value json.RawMessage) (string, error) {
