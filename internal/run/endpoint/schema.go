@@ -27,7 +27,7 @@ func ParseSchema(content []byte) (*Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	const name = "schema:/"
+	const name = "schema:///schema.json"
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, fmt.Errorf("invalid schema: %s", schemaText(err))
 	}
@@ -59,28 +59,35 @@ func (s *Schema) Check(result []byte) error {
 
 // schemaText returns up to three reasons, each with its place, and says how many there are more.
 func schemaText(err error) string {
+	var schema *jsonschema.SchemaValidationError // which does not unwrap
+	if errors.As(err, &schema) {
+		err = schema.Err
+	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return text.Cut(strings.ReplaceAll(err.Error(), "\n", " "), 500)
 	}
 	var reasons []string
-	var collect func(units []jsonschema.OutputUnit)
-	collect = func(units []jsonschema.OutputUnit) {
-		for _, unit := range units {
-			if unit.Error == nil {
-				continue
-			}
-			place := unit.InstanceLocation
-			if place == "" {
-				place = "the result"
-			}
-			reason := text.Cut(place, 100) + ": " + text.Cut(unit.Error.String(), 200)
-			if !slices.Contains(reasons, reason) {
-				reasons = append(reasons, reason)
-			}
+	var collect func(e *jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes { // which say more
+			collect(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		unit := e.DetailedOutput()
+		place := unit.InstanceLocation
+		if place == "" {
+			place = "the result"
+		}
+		reason := text.Cut(place, 100) + ": " + text.Cut(unit.Error.String(), 200)
+		if !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
 		}
 	}
-	collect(invalid.BasicOutput().Errors)
+	collect(invalid)
+	slices.Sort(reasons) // fields are checked in any order
 	const most = 3
 	if more := len(reasons) - most; more > 0 {
 		return fmt.Sprintf("%s; and %d more", strings.Join(reasons[:most], "; "), more)

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -80,3 +82,5 @@ func env(pairs ...string) func(string) (string, bool) {
 		return "", false
 	}
 }
+
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
