@@ -33,14 +33,15 @@ func (anthropic) chat(m *Model, _ bool, system, prompt string, schema *Schema) m
 		request["system"] = system
 	}
 	if schema != nil {
-		request["output_config"] = map[string]any{"format": map[string]any{"type": "json_schema", "schema": schema.source}}
+		format := map[string]any{"type": "json_schema", "schema": schema.source}
+		request["output_config"] = map[string]any{"format": format}
 	}
 	return request
 }
 
 func (anthropic) embed(*Model, []string) map[string]any { return nil } // it has none: mostTexts
 
-func (anthropic) params(request map[string]any) map[string]any { return request }
+func (anthropic) params(request map[string]any) []map[string]any { return []map[string]any{request} }
 
 func (anthropic) mostTexts() int { return 0 }
 

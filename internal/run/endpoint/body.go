@@ -75,7 +75,7 @@ func parseJSONBody(template string) (jsonBody, error) {
 		}
 	}
 	if err := json.Unmarshal([]byte(sample), new(any)); err != nil {
-		return nil, fmt.Errorf("the body is not JSON: %w. Give a template such as {\"text\": \"{name}\", \"n\": {count}}", err)
+		return nil, fmt.Errorf(`the body is not JSON: %w. Use a template such as {"t": "{name}", "n": {count}}`, err)
 	}
 	if !utf8.ValidString(sample) {
 		return nil, errors.New("the body is not UTF-8")

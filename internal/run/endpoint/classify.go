@@ -53,11 +53,14 @@ func (e *Endpoint) stops(f *Fault, said *problem) bool {
 		f.Type, next = TypeNoCredit, "Add credit to the account, then resume the job"
 	case status == http.StatusUnauthorized,
 		(status == http.StatusForbidden || status == http.StatusBadRequest) && said.wrongKey() && e.alike():
-		f.Type, next = TypeWrongKey, "Check the key in the worker's environment or header file, and what it may do; then resume the job"
+		f.Type = TypeWrongKey
+		next = "Check the key in the worker's environment or header file, and what it may do; then resume the job"
 	case (status == http.StatusNotFound || status == http.StatusForbidden || status == http.StatusBadRequest) &&
 		said.unknownModel(e.model != nil) && e.alike():
-		f.Type, next = TypeUnknownModel, "Check the model's name, and whether the key may use it; then start the job with the right one"
-	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && e.url.fixed != nil && !e.worked.Load():
+		f.Type = TypeUnknownModel
+		next = "Check the model's name, and whether the key may use it; then start the job with the right one"
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) &&
+		e.url.fixed != nil && !e.worked.Load():
 		f.Type, next = TypeWrongURL, "Check the URL and the method, then start the job with the right ones"
 	default:
 		return false

@@ -91,15 +91,15 @@ func (e *Endpoint) readStart(answer *http.Response) ([]byte, error) {
 func (e *Endpoint) accept(ctx context.Context, r *Request, answer *http.Response, body []byte) (*Reply, error) {
 	usage, reported := usageOf(body)
 	values, fault := e.results(ctx, r.sent, answer, body)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if fault != nil {
 		fault.Usage = usage
 		if fault.Status == 0 {
 			fault.Status = answer.StatusCode
 		}
 		return nil, fault
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
 	}
 	e.worked.Store(true)
 	reply := e.reply(r, values)

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +109,7 @@ func TestDo_Array(t *testing.T) {
 	require.Equal(t, `{"t":"b"}`, string(reply.Items[2].Value))
 
 	for wrong, message := range map[string]string{
-		`{"r": [1]}`: "answered 200 OK with 1 results for 2 items", `{"r": [1, 2, 3]}`: "with 3 results for 2 items",
+		`{"r": [1]}`: "answered 200 OK with 1 result for 2 items", `{"r": [1, 2, 3]}`: "with 3 results for 2 items",
 		`{"r": {}}`: "but not with a list of 2 results: {}", `{}`: "but not with a list of 2 results: null",
 	} {
 		answer = wrong
@@ -164,6 +166,22 @@ func TestDo_TooLarge(t *testing.T) {
 }
 
 // An answer that unpacks to more than the limit is too large, too.
+func TestDo_TooLargeUnpacked(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write(make([]byte, 8<<20))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	require.Less(t, packed.Len(), 1<<20)
+	e := open(t, Options{MaxAnswer: 1 << 20, URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "gzip", r.Header.Get("Accept-Encoding"))
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	})})
+	require.Equal(t, TypeTooLarge, faultOf(t, e, line("x")).Type)
+}
+
 func TestDo_TooLargeHeaders(t *testing.T) {
 	t.Parallel()
 	e := open(t, Options{URL: serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -16,10 +16,11 @@
 // # Templates
 //
 // Placeholders are those of package command. In a body, which is JSON, a placeholder inside quotes is replaced by the
-// value as the content of a string, and one outside by the value in JSON. A brace that is no placeholder's stays outside
-// quotes, and is written twice inside. In a URL values are percent-encoded, in the path and in the query; scheme, host
-// and port have no placeholders, and a value in the path is neither empty nor made of dots, and has no slash. In a header
-// $NAME is replaced by a variable of the worker's environment, $$ by a dollar.
+// value as the content of a string, and one outside by the value in JSON. A brace that is no placeholder's stays
+// outside quotes, and is written twice inside; {} is the item, { } an empty object. In a URL values are
+// percent-encoded, in the path and in the query. Scheme, host and port have no placeholders, and a value in the path
+// has no slash, and is neither empty nor dots. In a header $NAME is replaced by a variable of the worker's environment,
+// $$ by a dollar.
 //
 // # Libraries
 //

@@ -25,8 +25,8 @@ type Options struct {
 	// Body is a template; default the item as JSON, and nothing for GET and DELETE. It is JSON, or a form if Headers
 	// have that Content-Type.
 	Body string
-	// Array makes one request of all items of a call: its body is a JSON list of their bodies, and its answer must be one
-	// of as many results. URL and Headers have no placeholders then.
+	// Array makes one request of all items of a call: its body is a JSON list of their bodies, and its answer must be
+	// one of as many results. URL and Headers have no placeholders then.
 	Array bool
 	// Model makes requests to a model. Method, URL, Body and Array are not set then.
 	Model *Model
@@ -178,7 +178,8 @@ func (e *Endpoint) contentType() (given bool, kind string, err error) {
 		case err == nil && media == "application/x-www-form-urlencoded":
 			return true, "form", nil
 		}
-		return false, "", fmt.Errorf("header Content-Type %q: bodies are JSON, or application/x-www-form-urlencoded", value)
+		return false, "", fmt.Errorf("header Content-Type %q: bodies are JSON, or application/x-www-form-urlencoded",
+			value)
 	}
 	return false, "json", nil
 }
@@ -188,12 +189,13 @@ func (e *Endpoint) checkArray() error {
 	if !e.array {
 		return nil
 	}
+	const next = "has a placeholder, and a call has several items: put it into the body, or call items one by one"
 	if e.url.fixed == nil {
-		return errors.New("the URL has a placeholder, and a call has several items: put it into the body, or call items one by one")
+		return errors.New("the URL " + next)
 	}
 	for _, h := range e.headers {
 		if hasValue(h.parts) {
-			return fmt.Errorf("header %s has a placeholder, and a call has several items: put it into the body, or call items one by one", h.name)
+			return fmt.Errorf("header %s %s", h.name, next)
 		}
 	}
 	if _, form := e.body.(formBody); form {

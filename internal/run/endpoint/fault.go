@@ -24,7 +24,7 @@ const (
 
 // Types of faults that are not a status ("HTTP418") or a finish reason ("FinishLength").
 const (
-	TypeTemplate     = "Template"       // the item has no request: a value is missing, or has no place where it should stand
+	TypeTemplate     = "Template"       // the item has no request: a value is missing, or cannot stand where it should
 	TypeNetwork      = "Network"        // no answer, or half of one
 	TypeTLS          = "TLS"            // the server's certificate does not fit
 	TypeAddress      = "AddressRefused" // the host has an address that may not be called
@@ -49,8 +49,8 @@ type Fault struct {
 	Type    string
 	Message string
 	Status  int // 0: there was no answer
-	// SlowDown says that the server refuses because of how much it is asked, or states a wait: nothing is wrong with the
-	// items. Wait is what it states; 0: nothing, or no wait.
+	// SlowDown says that the server refuses because of how much it is asked, or states a wait: nothing is wrong with
+	// the items. Wait is what it states; 0: nothing, or no wait.
 	SlowDown bool
 	Wait     time.Duration
 	// Usage is what the answer cost, as far as it says so.

@@ -58,23 +58,23 @@ func (gemini) chat(m *Model, _ bool, system, prompt string, schema *Schema) map[
 }
 
 func (g gemini) embed(m *Model, texts []string) map[string]any {
-	requests := make([]any, len(texts))
+	requests := make([]map[string]any, len(texts))
 	for i, text := range texts {
 		requests[i] = map[string]any{"model": g.resource(m), "content": contentIn(text)}
 	}
 	return map[string]any{"requests": requests}
 }
 
-func (gemini) params(request map[string]any) map[string]any {
-	if _, embeds := request["requests"]; embeds {
-		return request
+func (gemini) params(request map[string]any) []map[string]any {
+	if requests, embeds := request["requests"].([]map[string]any); embeds {
+		return requests
 	}
 	config, ok := request["generationConfig"].(map[string]any)
 	if !ok {
 		config = map[string]any{}
 		request["generationConfig"] = config
 	}
-	return config
+	return []map[string]any{config}
 }
 
 func (gemini) mostTexts() int { return 100 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ type Model struct {
 	MaxOutput int64  // tokens; default the provider's, of Anthropic 4096
 	// Accept are finish reasons that are no error, beside the normal end: length, content_filter, …
 	Accept []string
-	// Params is a JSON object whose members each request has as well, such as {"temperature": 0}; of gemini they stand in
-	// generationConfig.
+	// Params is a JSON object whose members each request has as well, such as {"temperature": 0}. Those of gemini stand
+	// in generationConfig, or in the request of each vector.
 	Params string
 }
 
@@ -41,8 +42,8 @@ func Provider(named string) (provider, baseURL string, err error) {
 	}
 	provider, baseURL, _ = strings.Cut(named, "=")
 	if providers[provider] == nil {
-		return "", "", fmt.Errorf("model provider %q: use openai, anthropic, gemini, or the URL of a server with OpenAI's API, "+
-			"such as http://127.0.0.1:8000/v1", named)
+		return "", "", fmt.Errorf("model provider %q: use openai, anthropic, gemini, or the URL of a server with "+
+			"OpenAI's API, such as http://127.0.0.1:8000/v1", named)
 	}
 	return provider, baseURL, nil
 }
@@ -58,8 +59,8 @@ type provider interface {
 	// chat returns a request, and embed one for vectors. own: it goes to the provider itself.
 	chat(m *Model, own bool, system, prompt string, schema *Schema) map[string]any
 	embed(m *Model, texts []string) map[string]any
-	// params is where a request has further members; nil: it has none yet.
-	params(request map[string]any) map[string]any
+	// params are the objects in a request that have further members.
+	params(request map[string]any) []map[string]any
 	// said returns what a model has said, and vectors those of n texts.
 	said(body []byte) (*said, error)
 	vectors(body []byte, n int) ([]json.RawMessage, error)
@@ -195,9 +196,8 @@ func (c *modelCalls) embed(texts []string) []byte { return c.encode(c.provider.e
 
 func (c *modelCalls) encode(request map[string]any) []byte {
 	if len(c.extra) > 0 {
-		members := c.provider.params(request)
-		for name, value := range c.extra {
-			members[name] = value
+		for _, members := range c.provider.params(request) {
+			maps.Copy(members, c.extra)
 		}
 	}
 	body, err := text.JSON(request)
@@ -218,7 +218,7 @@ func parseTemplate(template string) (textTemplate, error) {
 	return textTemplate{parsed}, err
 }
 
-// of returns the text of an item. The error is the item's.
+// of returns the text of an item; bytes that are not UTF-8 are replaced. The error is the item's.
 func (t textTemplate) of(item *command.Item) (string, error) {
 	var b strings.Builder
 	for _, part := range t.Parts {
@@ -249,7 +249,8 @@ func (e *Endpoint) said(answer *http.Response, body []byte) ([]byte, *Fault) {
 		if s.finish == "length" {
 			next = ": it has reached the limit of tokens. Allow more, or accept length"
 		}
-		return nil, newFault(Fail, "Finish"+camel(s.finish), "the model has ended with %s%s", s.raw, next)
+		return nil, newFault(Fail, "Finish"+camel(s.finish), "the model has ended with %s%s",
+			e.start([]byte(s.raw)), next)
 	}
 	if !e.model.json {
 		quoted, err := text.JSON(s.text)

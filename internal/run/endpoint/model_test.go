@@ -236,7 +236,8 @@ func TestModel_Embeddings(t *testing.T) {
 	reply, err = do(t, e, line("a"), line("b"))
 	require.NoError(t, err)
 	require.Equal(t, "/models/m:batchEmbedContents", s.path)
-	require.JSONEq(t, `{"x":1,"requests":[{"model":"models/m","content":{"parts":[{"text":"a"}]}},{"model":"models/m","content":{"parts":[{"text":"b"}]}}]}`, s.asked)
+	require.JSONEq(t, `{"requests":[
+		{"x":1,"model":"models/m","content":{"parts":[{"text":"a"}]}},{"x":1,"model":"models/m","content":{"parts":[{"text":"b"}]}}]}`, s.asked)
 	require.Equal(t, []any{"[2,3]", false}, []any{string(reply.Items[1].Value), reply.Reported})
 }
 

@@ -51,7 +51,7 @@ func (openAI) embed(m *Model, texts []string) map[string]any {
 	return map[string]any{"model": m.Name, "input": texts}
 }
 
-func (openAI) params(request map[string]any) map[string]any { return request }
+func (openAI) params(request map[string]any) []map[string]any { return []map[string]any{request} }
 
 func (openAI) mostTexts() int { return 2048 }
 

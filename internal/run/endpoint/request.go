@@ -126,6 +126,7 @@ func (r *Request) Empty() bool { return r.sent == 0 }
 // Size returns the bytes of the body.
 func (r *Request) Size() int { return len(r.body) }
 
-// Estimate returns how many tokens the request takes, for a limit of tokens per minute: In by Tokens, and Out as many
-// as the model may answer at most, as providers count them, or 500 if that is not limited.
+// Estimate returns how many tokens the request takes, for a limit of tokens per minute: In by Tokens, of the prompts
+// and the schema, or of the body if there is no model; Out as many as the model may answer at most, as providers count
+// them, 500 if that is not limited, and 0 for vectors or without a model.
 func (r *Request) Estimate() Usage { return r.estimate }

@@ -22,8 +22,8 @@ func (e *Endpoint) results(ctx context.Context, n int, answer *http.Response, bo
 	if fault == nil && e.path != nil {
 		picked, err := e.path.of(ctx, value, e.maxAnswer)
 		if err != nil {
-			return nil, newFault(Fail, TypeResultPath, "%s: result path %s: %s: the answer begins%s", e.answered(answer.StatusCode),
-				e.path.text, e.Redact(err.Error()), e.quoteStart(body))
+			return nil, newFault(Fail, TypeResultPath, "%s: result path %s: %s: the answer begins%s",
+				e.answered(answer.StatusCode), e.path.text, e.Redact(err.Error()), e.quoteStart(body))
 		}
 		value = picked
 	}
@@ -72,7 +72,7 @@ func contentOf(answer *http.Response) string {
 
 // compact returns a value in JSON without white space; nil if it is none.
 func compact(value []byte) []byte {
-	if jsonscan.TooDeep(value) || !json.Valid(value) {
+	if jsonscan.TooDeep(value) {
 		return nil
 	}
 	var b bytes.Buffer
@@ -86,7 +86,8 @@ func compact(value []byte) []byte {
 func (e *Endpoint) elements(n int, answer *http.Response, value []byte) ([][]byte, *Fault) {
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil || list == nil {
-		f := newFault(Fail, TypeLength, "%s, but not with a list of %d results%s", e.answered(answer.StatusCode), n, e.quoteStart(value))
+		f := newFault(Fail, TypeLength, "%s, but not with a list of %s%s", e.answered(answer.StatusCode),
+			text.Count(n, "result"), e.quoteStart(value))
 		f.Kind = job.KindLength
 		return nil, f
 	}
@@ -101,7 +102,8 @@ func (e *Endpoint) elements(n int, answer *http.Response, value []byte) ([][]byt
 }
 
 func (e *Endpoint) length(answer *http.Response, want, got int) *Fault {
-	f := newFault(Fail, TypeLength, "%s with %d results for %s", e.answered(answer.StatusCode), got, text.Count(want, "item"))
+	f := newFault(Fail, TypeLength, "%s with %s for %s", e.answered(answer.StatusCode), text.Count(got, "result"),
+		text.Count(want, "item"))
 	f.Kind = job.KindLength
 	return f
 }

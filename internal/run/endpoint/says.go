@@ -100,7 +100,8 @@ func (p *problem) says(texts ...string) bool {
 // noCredit reports whether an account has no money left. Anthropic says so with status 400, OpenAI with 429, which is a
 // rate limit's too; Gemini's daily quota is one, and passes.
 func (p *problem) noCredit() bool {
-	return p.has("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance") ||
+	return p.has("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active",
+		"insufficient_balance") ||
 		p.says("credit balance is too low", "credits are depleted", "insufficient balance", "insufficient credits",
 			"billing hard limit")
 }
@@ -118,6 +119,7 @@ func (p *problem) unknownModel(model bool) bool {
 	if p.has("model_not_found", "deploymentnotfound") {
 		return true
 	}
-	return model && p.says("model") &&
-		(p.has("not_found_error", "not_found", "notfounderror") || p.says("does not exist", "not found", "is not supported"))
+	missing := p.has("not_found_error", "not_found", "notfounderror") ||
+		p.says("does not exist", "not found", "is not supported")
+	return model && p.says("model") && missing
 }

@@ -95,8 +95,8 @@ func schemaText(err error) string {
 	return strings.Join(reasons, "; ")
 }
 
-// strict reports whether the schema is of those that OpenAI takes as strict: its objects have no other fields than those
-// that they name, and need all of them.
+// strict reports whether the schema is of those that OpenAI takes as strict: its objects have no other fields than
+// those that they name, and need all of them.
 func (s *Schema) strict() bool {
 	var v any
 	return json.Unmarshal(s.source, &v) == nil && isObject(v) && strictIn(v)

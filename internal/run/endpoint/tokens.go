@@ -76,7 +76,9 @@ func usageOf(body []byte) (u Usage, ok bool) {
 	}
 	if m := answer.Metadata; m != nil {
 		return Usage{
-			In: max(0, m.Prompt) + max(0, m.Tool), Out: max(0, m.Candidates) + max(0, m.Thoughts), Cached: max(0, m.Cached),
+			In:     max(0, m.Prompt) + max(0, m.Tool),
+			Out:    max(0, m.Candidates) + max(0, m.Thoughts),
+			Cached: max(0, m.Cached),
 		}, true
 	}
 	return u, false

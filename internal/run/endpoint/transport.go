@@ -58,15 +58,15 @@ func checkRedirect(origin string, next *http.Request, via []*http.Request) error
 		return &redirectError{"it redirects to what is no URL of HTTP"}
 	}
 	if target != origin {
-		return &redirectError{fmt.Sprintf("it redirects to another origin, %s. If that is right, use it in the URL", target)}
+		return &redirectError{"it redirects to another origin, " + target + ". If that is right, use it in the URL"}
 	}
 	status := 0
 	if next.Response != nil {
 		status = next.Response.StatusCode
 	}
 	if last := via[len(via)-1].Method; next.Method != last && status != http.StatusSeeOther {
-		return &redirectError{fmt.Sprintf("it redirects to %s with status %d, which would make a %s of the %s. Use that in the URL",
-			text.Cut(next.URL.Redacted(), shown), status, next.Method, last)}
+		return &redirectError{fmt.Sprintf("it redirects to %s with status %d, which would make a %s of the %s. "+
+			"Use that in the URL", text.Cut(next.URL.Redacted(), shown), status, next.Method, last)}
 	}
 	return nil
 }
@@ -80,16 +80,19 @@ func (e *Endpoint) sendFault(err error) *Fault {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &address):
-		return newFault(Stop, TypeAddress, "%s is not called: %s. If it should be, allow the origin %s on the worker, then resume the job",
-			e.name, address, e.url.origin)
+		return newFault(Stop, TypeAddress, "%s is not called: %s. If it should be, allow the origin %s on the worker, "+
+			"then resume the job", e.name, address, e.url.origin)
 	case errors.As(err, &redirect):
 		return newFault(Fail, TypeRedirect, "%s: %s", e.name, e.Redact(redirect.reason))
 	case errors.As(err, &wrongHost), errors.As(err, &certificate):
-		return newFault(Stop, TypeTLS, "%s: the server's certificate is not accepted: %s. Check the host's name, the worker's clock, "+
-			"and the authorities that the worker trusts; then resume the job", e.name, e.Redact(certificateText(err)))
+		return newFault(Stop, TypeTLS, "%s: the server's certificate is not accepted: %s. Check the host's name, "+
+			"the worker's clock, and the authorities that the worker trusts; then resume the job", e.name,
+			e.Redact(certificateText(err)))
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return newFault(Stop, TypeWrongURL, "%s: the server speaks HTTP, not HTTPS. Check the URL, then start the job with the right one", e.name)
-	case strings.Contains(err.Error(), "response headers exceeded"), strings.Contains(err.Error(), "response header list"):
+		return newFault(Stop, TypeWrongURL, "%s: the server speaks HTTP, not HTTPS. Check the URL, then start the job "+
+			"with the right one", e.name)
+	case strings.Contains(err.Error(), "response headers exceeded"),
+		strings.Contains(err.Error(), "response header list"):
 		return newFault(Fail, TypeTooLarge, "%s: the headers of the answer have more than %d bytes", e.name, maxHeader)
 	}
 	return newFault(Again, TypeNetwork, "%s: %s", e.name, e.Redact(err.Error()))

@@ -73,7 +73,7 @@ func (u *urlTemplate) check(template string) error {
 		return fmt.Errorf("URL %q: %w", template, bare(err))
 	}
 	if dotted(parsed.Path) {
-		return fmt.Errorf("URL %q: the path has the segment . or ..", template)
+		return fmt.Errorf("URL %q: the path has . or .. between slashes", template)
 	}
 	if !hasValue(u.path) && !hasValue(u.query) {
 		u.fixed = parsed
@@ -135,7 +135,7 @@ func (u *urlTemplate) of(item *command.Item) (*url.URL, error) {
 		return nil, bare(err)
 	}
 	if dotted(parsed.Path) {
-		return nil, errors.New("the path of the URL would have the segment . or ..")
+		return nil, errors.New("the path of the URL would have . or .. between slashes")
 	}
 	return parsed, nil
 }
@@ -146,7 +146,7 @@ func inPath(value string) error {
 	case value == "":
 		return errors.New("the value is empty, which a path of a URL cannot have")
 	case strings.ContainsAny(value, `/\`):
-		return errors.New("the value has a slash, which would change the path of the URL: put it into the query or the body")
+		return errors.New("the value has a slash, which would change the URL's path: put it into the query or the body")
 	case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		return errors.New("the value has a control character, which a path of a URL cannot have")
 	}
@@ -199,7 +199,7 @@ func Origin(address string) (string, error) {
 	case host == "":
 		return "", errors.New("no host given")
 	case u.User != nil:
-		return "", errors.New("a user name or a password in a URL is shown in many places: use the header Authorization")
+		return "", errors.New("a URL has no user name and password, as it is shown: use the header Authorization")
 	case strings.HasSuffix(u.Host, ":") || port == map[string]string{"http": "80", "https": "443"}[scheme]:
 		port = ""
 	}

@@ -49,8 +49,8 @@ func TestURL_Refuses(t *testing.T) {
 		"https:///x":                       "no host given",
 		"https://example.com/#{x}":         "have no place in it",
 		`https://example.com\@evil.com/`:   "have no place in it",
-		"https://example.com/a/../{x}":     "the segment . or ..",
-		"https://example.com/a/%2e%2e/{x}": "the segment . or ..",
+		"https://example.com/a/../{x}":     ". or .. between slashes",
+		"https://example.com/a/%2e%2e/{x}": ". or .. between slashes",
 		"https://example.com/{x y!}":       "there is no placeholder",
 		"https://example.com/%zz":          "invalid URL escape",
 		"":                                 "begin with http:// or https://",
@@ -65,9 +65,9 @@ func TestURL_ItemsWithoutOne(t *testing.T) {
 	u, err := parseURL("https://example.com/v1/{id}/.{part}?q={q}")
 	require.NoError(t, err)
 	for data, want := range map[string]string{
-		`{"id": "..", "part": "x", "q": 1}`:    "the segment . or ..",
-		`{"id": ".", "part": "x", "q": 1}`:     "the segment . or ..",
-		`{"id": "x", "part": ".", "q": 1}`:     "the segment . or ..",
+		`{"id": "..", "part": "x", "q": 1}`:    ". or .. between slashes",
+		`{"id": ".", "part": "x", "q": 1}`:     ". or .. between slashes",
+		`{"id": "x", "part": ".", "q": 1}`:     ". or .. between slashes",
 		`{"id": "a/b", "part": "x", "q": 1}`:   "{id}: the value has a slash",
 		`{"id": "a\\b", "part": "x", "q": 1}`:  "{id}: the value has a slash",
 		`{"id": "", "part": "x", "q": 1}`:      "{id}: the value is empty",
