@@ -26,7 +26,7 @@ var layers = []string{
 	"internal/data/stages/stagestest", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
 	"internal/data/feeds", "internal/data/loops",
 	"internal/run/watchdog", "internal/run/frames", "internal/run/meters", "internal/run/guard", "internal/run/command",
-	"internal/run/endpoint",
+	"internal/run/remote",
 	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/run/child", "internal/run/calls",
 	"internal/run/calls/callstest", "internal/predict", "internal/web/endpoint", "internal/web/gateway", "feedstore",
 	"activities", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion",

@@ -16,9 +16,9 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/starter"
-	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/server/common/dynamicconfig"
 	"golang.org/x/mod/modfile"
@@ -266,7 +266,7 @@ func composeComment(t *testing.T, prefix string) [][]string {
 		if !ok {
 			continue
 		}
-		argv, err := worker.SplitCommand(command)
+		argv, err := cmdline.Split(command)
 		require.NoError(t, err)
 		commands = append(commands, argv)
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
-	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,7 +30,7 @@ func (b *box) pasted(c *command, text string) *command {
 	_, line, found := strings.Cut(c.stderr.String(), text)
 	require.True(b.t, found, "%q in %s", text, c.stderr.String())
 	line, _, _ = strings.Cut(line, "\n")
-	words, err := worker.SplitCommand(line)
+	words, err := cmdline.Split(line)
 	require.NoError(b.t, err)
 	require.Equal(b.t, "stint", words[0])
 	return b.stint(words[1:]...)

@@ -48,7 +48,7 @@ func handlerFlags() (flags []string) {
 
 // splitCommand splits what a flag says as a shell would.
 func splitCommand(flag, value string) ([]string, error) {
-	argv, err := worker.SplitCommand(value)
+	argv, err := command.Split(value)
 	switch {
 	case err != nil && flag == "each":
 		return nil, usageError("--each: %v, or use --shell, which quotes {} as its place asks for", err)

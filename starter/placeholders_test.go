@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/starter"
-	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,7 +17,7 @@ func TestD30_PlaceholdersAreRefused(t *testing.T) {
 	b.write("in.txt", "one\nit's two\n \"three\n")
 	c := b.refused(starter.ExitUsage, []string{"run", "--exec", "echo '<{}>'", "in.txt", "-o", "out.txt"}, "nothing replaces <{}>", "standard input")
 	_, advice, _ := strings.Cut(c.stderr.String(), "once for each item: ")
-	words, err := worker.SplitCommand(strings.Split(advice, "\n")[0])
+	words, err := cmdline.Split(strings.Split(advice, "\n")[0])
 	require.NoError(t, err)
 	b.stint(append([]string{"run", "in.txt", "-o", "out.txt"}, words...)...).exits(starter.ExitOK)
 	require.Equal(t, "<one>\n<it's two>\n< \"three>\n", b.read("out.txt"))

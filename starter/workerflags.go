@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/worker"
 )
 
@@ -160,14 +161,14 @@ func (o *workerOptions) nameHooks() error {
 	o.options.Hooks = map[string]worker.Hook{}
 	maps.Copy(o.options.Hooks, o.given.Hooks)
 	for _, text := range o.hooks {
-		name, command, ok := strings.Cut(text, "=")
+		name, line, ok := strings.Cut(text, "=")
 		if !ok {
 			return usageError("--hook %q: write NAME=COMMAND", text)
 		}
 		if _, twice := o.options.Hooks[name]; twice {
 			return usageError("--hook %s: there is a hook of that name already", name)
 		}
-		argv, err := worker.SplitCommand(command)
+		argv, err := command.Split(line)
 		if err != nil {
 			return usageError("--hook %s: %v", name, err)
 		}

@@ -126,18 +126,6 @@ func ExampleSink() {
 	// job example: 3 items in calls
 }
 
-// Commands are split like a shell would and run without one.
-func ExampleSplitCommand() {
-	argv, err := worker.SplitCommand(`grep -c 'two words' my\ file`)
-	fmt.Printf("%q %v\n", argv, err)
-
-	_, err = worker.SplitCommand(`sort | uniq`)
-	fmt.Println(err != nil)
-	// Output:
-	// ["grep" "-c" "two words" "my file"] <nil>
-	// true
-}
-
 // A program that serves the pool "thumbnails" until it gets Ctrl-C or SIGTERM, with eight batches
 // at a time.
 func ExampleWorker_Run() {

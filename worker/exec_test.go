@@ -19,62 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSplitCommand(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		command string
-		want    []string
-	}{
-		{`tr a-z A-Z`, []string{"tr", "a-z", "A-Z"}},
-		{"  tr \t a-z\n", []string{"tr", "a-z"}},
-		{`jq -c '.name | {a: $x}'`, []string{"jq", "-c", ".name | {a: $x}"}},
-		{`awk "{ print \"a\" }"`, []string{"awk", `{ print "a" }`}},
-		{`a 'it'\''s' b`, []string{"a", "it's", "b"}},
-		{`a\ b c\\d`, []string{"a b", `c\d`}},
-		{`a "b\c" "\\" "\$HOME"`, []string{"a", `b\c`, `\`, "$HOME"}},
-		{`a '' ""`, []string{"a", "", ""}},
-		{`a b"c"'d'e`, []string{"a", "bcde"}},
-		{"a \"x\ny\"", []string{"a", "x\ny"}},
-		{"a b\\\nc", []string{"a", "bc"}},
-		{`a '#' b#c`, []string{"a", "#", "b#c"}},
-		{`sed s/a=b/c=d/`, []string{"sed", "s/a=b/c=d/"}},
-		{`jq '.[]'`, []string{"jq", ".[]"}},
-		{`'~/a' \~/b "~" x~/c --d=~/e`, []string{"~/a", "~/b", "~", "x~/c", "--d=~/e"}},
-		{`a é ☃`, []string{"a", "é", "☃"}},
-		{`a - -- -x=y {} ! : , @ % + ~x`, []string{"a", "-", "--", "-x=y", "{}", "!", ":", ",", "@", "%", "+", "~x"}},
-	} {
-		got, err := SplitCommand(c.command)
-		require.NoError(t, err, c.command)
-		require.Equal(t, c.want, got, c.command)
-	}
-}
-
-func TestSplitCommand_RefusesWhatOnlyAShellCanDo(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{
-		`a | b`, `a > b`, `a < b`, `a 2>&1`, `a && b`, `a || b`, `a; b`, `a &`, `(a)`, `a $(b)`, "a `b`",
-		`a $HOME`, `a "$HOME"`, `a ${x:-y}`, `a $((1+2))`, `a 'open`, `a "open`, `cat *.txt`, `cat a?.txt`, `cat [ab].txt`,
-		`~/filter`, `~root/filter x`, `cat ~`, `cat ~/"x y"`,
-	} {
-		argv, err := SplitCommand(command)
-		if assertError(t, err, "%s gives %q", command, argv) {
-			require.ErrorContains(t, err, "sh -c", command)
-			require.ErrorContains(t, err, strconv.Quote(command), command)
-		}
-	}
-	_, err := SplitCommand("  ")
-	require.ErrorContains(t, err, "empty")
-}
-
-// assertError continues after a failure, so that all failures of a table are seen.
-func assertError(t *testing.T, err error, format string, args ...any) bool {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error: "+format, args...)
-	}
-	return err != nil
-}
-
 func TestExec_CommandsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

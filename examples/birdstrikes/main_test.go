@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
@@ -72,7 +73,7 @@ func readmeCommand(t *testing.T, prefix string) []string {
 	for line := range strings.Lines(string(readme)) {
 		command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "$ ")
 		if isCommand && strings.HasPrefix(command, prefix) {
-			argv, err := worker.SplitCommand(command)
+			argv, err := cmdline.Split(command)
 			require.NoError(t, err)
 			return argv
 		}

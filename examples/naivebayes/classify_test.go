@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/starter"
-	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -25,7 +25,7 @@ func readme(t *testing.T) (argv []string, shown string) {
 	_, after, found := strings.Cut(string(text), "$ stint run ")
 	require.True(t, found)
 	command, after, _ := strings.Cut(after, "\n")
-	argv, err = worker.SplitCommand("run " + command)
+	argv, err = cmdline.Split("run " + command)
 	require.NoError(t, err)
 	_, after, found = strings.Cut(after, "$ head -n 3 classes.jsonl\n")
 	require.True(t, found)

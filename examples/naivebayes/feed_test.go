@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/starter"
-	"github.com/stint-run/stint/worker"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +37,7 @@ func feedSteps(t *testing.T) []step {
 	var steps []step
 	for _, text := range strings.Split(block, "$ stint ")[1:] {
 		command, shown, _ := strings.Cut(text, "\n")
-		argv, err := worker.SplitCommand(strings.TrimSuffix(command, " &"))
+		argv, err := cmdline.Split(strings.TrimSuffix(command, " &"))
 		require.NoError(t, err)
 		steps = append(steps, step{argv, shown})
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	cmdline "github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/starter"
 	"github.com/stint-run/stint/worker"
@@ -54,7 +55,7 @@ func TestReadme_Probe(t *testing.T) {
 	defer server.Stop()
 	dir := t.TempDir()
 	run := func(ctx context.Context, out, errs *output, line string) int {
-		argv, err := worker.SplitCommand(strings.Replace(line, "--every 10s", "--every 50ms", 1))
+		argv, err := cmdline.Split(strings.Replace(line, "--every 10s", "--every 50ms", 1))
 		require.NoError(t, err)
 		return starter.Execute(ctx, starter.Program{
 			Stdin: strings.NewReader(""), Stdout: out, Stderr: errs, Dir: dir, Exit: os.Exit,
