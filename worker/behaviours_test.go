@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,6 +284,9 @@ func showsPanics(tr *trial) {
 	require.Empty(t, tr.happened(slotReplaced))
 }
 
+// serverPort is that of a server of one test.
+var serverPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
 // B9: a slot that runs four calls at once, or as many as it finds useful, has the outcomes of one that runs one.
 func showsConcurrency(t *testing.T, k kind) {
 	specials := []struct{ behaviour, item string }{
@@ -307,6 +311,7 @@ func showsConcurrency(t *testing.T, k kind) {
 		for i := range o.failures {
 			f := &o.failures[i]
 			f.Source, f.Attempts, f.Error.Stack = "", 0, ""
+			f.Error.Message = serverPort.ReplaceAllString(f.Error.Message, "127.0.0.1")
 		}
 		outcomes[concurrency] = o
 	}

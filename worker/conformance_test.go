@@ -53,6 +53,8 @@ const (
 	manyAtOnce  = "one slot takes all calls"
 	noNarrowing = "a command has one item: nothing has to be narrowed"
 	noThreads   = "the program answers one call after the other"
+	manyWait    = "a server that states a wait has all wait: see slowing down"
+	noWords     = "a status, and what the server has said beside it, are all that is known of an error"
 )
 
 var kinds = []kind{
@@ -88,6 +90,20 @@ var kinds = []kind{
 		name: "python", slots: true, stack: "in obey", hanging: "in obey",
 		handler: func(f *fixture) Handler { return f.python(here(f.t, "testdata/obey.py")) },
 		cannot:  map[string]string{"panics": noPanic},
+	}, {
+		name: "http", chunk: 1, size: 1, alone: true,
+		handler: func(f *fixture) Handler { return f.http(HTTPOptions{}, false) },
+		cannot: map[string]string{
+			"errors": noWords, "item attempts": noOwnError, "drops": noOwnError, "whole calls": oneByOne, "lengths": oneByOne, "panics": noPanic,
+			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess,
+		},
+	}, {
+		name: "http of lists", size: 1,
+		handler: func(f *fixture) Handler { return f.http(HTTPOptions{Array: true}, true) },
+		cannot: map[string]string{
+			"errors": noWords, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noWords, "panics": noPanic,
+			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess,
+		},
 	}, {
 		name: "each in processes", slots: true, chunk: eachItems, alone: true, hanging: "worker.obeyEach(",
 		handler: func(f *fixture) Handler { return f.inProcesses("obey each") },

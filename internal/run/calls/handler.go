@@ -84,6 +84,8 @@ type Call struct {
 	Attempts int
 	// Place is where the call runs.
 	Place Place
+	// Job, Run and Stage say what the items belong to: a run of a job ([wire.Ref]), and in a pipeline a stage.
+	Job, Run, Stage string
 	// Records says that the items are records of CSV: objects of strings.
 	Records bool
 	// Text says that the items are lines of text, not JSON; Flat that the result of an item may be any number of lines.

@@ -109,7 +109,7 @@ func TestDo_Array(t *testing.T) {
 	require.Equal(t, `{"t":"b"}`, string(reply.Items[2].Value))
 
 	for wrong, message := range map[string]string{
-		`{"r": [1]}`: "answered 200 OK with 1 result for 2 items", `{"r": [1, 2, 3]}`: "with 3 results for 2 items",
+		`{"r": [1]}`: "answered 200 OK: the call was given 2 items and answered with 1 result", `{"r": [1, 2, 3]}`: "given 2 items and answered with 3 results",
 		`{"r": {}}`: "but not with a list of 2 results: {}", `{}`: "but not with a list of 2 results: null",
 	} {
 		answer = wrong

@@ -102,8 +102,8 @@ func (e *Endpoint) elements(n int, answer *http.Response, value []byte) ([][]byt
 }
 
 func (e *Endpoint) length(answer *http.Response, want, got int) *Fault {
-	f := newFault(Fail, TypeLength, "%s with %s for %s", e.answered(answer.StatusCode), text.Count(got, "result"),
-		text.Count(want, "item"))
+	f := newFault(Fail, TypeLength, "%s: the call was given %s and answered with %s", e.answered(answer.StatusCode),
+		text.Count(want, "item"), text.Count(got, "result"))
 	f.Kind = job.KindLength
 	return f
 }

@@ -1,0 +1,199 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/remote"
+)
+
+// HTTPOptions say which requests are made of items, and what of their answers is the result. URL is needed, or LLM.
+//
+// URL, Body, Prompt, System and the values of Headers are templates: they have the placeholders of [CommandOptions].Words.
+// In a body, which is JSON, a placeholder inside quotes is the value as text, and one outside is the value in JSON; in a
+// URL values are percent-encoded, and choose neither the host nor where a path begins or ends.
+type HTTPOptions struct {
+	// Method is GET, POST (default), PUT, PATCH or DELETE.
+	Method string
+	URL    string
+	// Headers are lines such as "Authorization: Bearer $TOKEN": $TOKEN is a variable of Env, which no log, error or
+	// report shows, and $$ a dollar.
+	Headers []string
+	// Body is JSON, or a form if Headers have that Content-Type. Default: the item as JSON; GET and DELETE have none.
+	Body string
+	// Array makes one request of up to Options.CallItems items, 64 unless that is set: a JSON list of their bodies. The
+	// answer must be a list of as many results.
+	Array bool
+
+	// LLM asks a model, in place of Method, URL, Body and Array: openai, anthropic or gemini, with the key in
+	// OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY of Env, or the URL of a server with OpenAI's API, such as
+	// http://127.0.0.1:8000/v1 (of one with another API anthropic=URL or gemini=URL).
+	LLM string
+	// Model is the model's name, Prompt what it is asked (default: the item), System its system prompt (default: none).
+	Model, Prompt, System string
+	// Embed asks for the vectors of the prompts, in calls of up to Options.CallItems items.
+	Embed bool
+	// MaxOutput is the most tokens of an answer. Default: the provider's, of Anthropic 4,096.
+	MaxOutput int64
+	// AcceptFinish are the reasons to end that are no error beside the normal one: length, content_filter, …
+	AcceptFinish []string
+	// Params is a JSON object whose members each request has, too, such as {"temperature": 0}.
+	Params string
+
+	// ResultPath picks the result out of the answer, in the syntax of jq. Default: the whole answer, as JSON if it is
+	// that, and otherwise as a string.
+	ResultPath string
+	// Schema is a JSON schema. A result that does not fit is tried again, and then fails as invalid. A model gets the
+	// schema, too, where its provider takes one. Default: none.
+	Schema []byte
+	// MaxAnswer is the most bytes of an answer. Default 32 MiB.
+	MaxAnswer int64
+
+	// AllowOrigins are the origins that the worker may call, such as https://api.example.com, also if they have
+	// addresses of the machine's own network. Default: that of the URL, at public addresses only.
+	AllowOrigins []string
+	// Env looks up a variable. Default: [os.LookupEnv].
+	Env func(name string) (string, bool)
+}
+
+// HTTP makes a handler that sends a request for each item, or with Array or Embed one for several; the result is what
+// the server answers. The calls of a slot wait for their answers at once if Options.Concurrency is above 1.
+//
+// An answer with status 2xx is a result. 408, 409, 425 and 5xx, and an answer that does not come, are tried again as
+// often as the job's item attempts allow. 429, and any answer that states a wait, is a slow-down request (see
+// [SlowDown]) for that time, and costs no attempt. No credit, a wrong key, an unknown model and a wrong URL stop the job
+// with an error, of type NoCredit, WrongKey, UnknownModel or WrongURL: it can be resumed, and no item has failed. Any
+// other answer fails its items, with the status and its beginning. Each request has an Idempotency-Key, which is the
+// same when it is repeated in the same run of the job.
+func HTTP(o HTTPOptions) Handler {
+	o.Headers, o.AcceptFinish, o.AllowOrigins = slices.Clone(o.Headers), slices.Clone(o.AcceptFinish), slices.Clone(o.AllowOrigins)
+	return Handler{
+		name: o.name(),
+		check: func(w Options) error {
+			_, err := o.endpoint(w)
+			return err
+		},
+		open: func(s dependencies) (calls.Handler, service, error) {
+			endpoint, err := o.endpoint(s.options)
+			if err != nil {
+				return nil, nil, err
+			}
+			h := &httpHandler{endpoint: endpoint, size: calls.CallSize{Items: 1, Bytes: httpBytes}}
+			if endpoint.Several() {
+				h.size = s.options.callSize(httpItems, httpBytes)
+				if most := endpoint.MostItems(); most > 0 {
+					h.size.Items = min(h.size.Items, most)
+				}
+			}
+			return h, h, nil
+		},
+	}
+}
+
+const (
+	// httpItems is so few that an item which fails all of a request costs few others, and that an answer comes soon.
+	httpItems = 64
+	httpBytes = 1 << 20
+	// httpConnections are kept if the worker finds out how many calls a slot should make.
+	httpConnections = 1000
+)
+
+// name describes the handler: it has no query, which may hold a key.
+func (o *HTTPOptions) name() string {
+	without := func(address string) string {
+		address, _, _ = strings.Cut(address, "?")
+		return address
+	}
+	if o.LLM != "" {
+		return "llm " + without(o.LLM) + " " + o.Model
+	}
+	return "http " + cmp.Or(strings.ToUpper(o.Method), http.MethodPost) + " " + without(o.URL)
+}
+
+// endpoint checks the options.
+func (o *HTTPOptions) endpoint(w Options) (*remote.Endpoint, error) {
+	r := remote.Options{
+		Method: o.Method, URL: o.URL, Headers: o.Headers, Body: o.Body, Array: o.Array,
+		ResultPath: o.ResultPath, MaxAnswer: o.MaxAnswer, Env: o.Env, Concurrency: max(1, w.Slots) * max(1, w.Concurrency),
+		AllowOrigins: o.AllowOrigins,
+	}
+	if w.AutoConcurrency {
+		r.Concurrency = httpConnections
+	}
+	if r.Env == nil {
+		r.Env = os.LookupEnv
+	}
+	var err error
+	if len(o.Schema) > 0 {
+		if r.Schema, err = remote.ParseSchema(o.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if o.LLM != "" {
+		if r.Model, err = o.model(); err != nil {
+			return nil, err
+		}
+	}
+	endpoint, err := remote.New(r)
+	if err != nil {
+		return nil, err
+	}
+	return endpoint, o.checkOrigin(endpoint.Origin())
+}
+
+func (o *HTTPOptions) model() (*remote.Model, error) {
+	provider, base, err := remote.Provider(o.LLM)
+	return &remote.Model{
+		Provider: provider, BaseURL: base, Name: o.Model, Prompt: o.Prompt, System: o.System, Embed: o.Embed,
+		MaxOutput: o.MaxOutput, Accept: o.AcceptFinish, Params: o.Params,
+	}, err
+}
+
+// checkOrigin returns an error if the worker may not call an origin.
+func (o *HTTPOptions) checkOrigin(called string) error {
+	for _, allowed := range o.AllowOrigins {
+		if origin, err := remote.Origin(allowed); err == nil && origin == called {
+			return nil
+		}
+	}
+	if len(o.AllowOrigins) == 0 {
+		return nil
+	}
+	return fmt.Errorf("origin %s is not called: the worker may call %s", called, strings.Join(o.AllowOrigins, ", "))
+}
+
+// httpHandler makes a request of the items of a call.
+type httpHandler struct {
+	endpoint *remote.Endpoint
+	size     calls.CallSize
+	refusals refusals
+	stops    stopRequests
+
+	mu    sync.Mutex
+	usage remote.Usage // of all requests
+}
+
+func (*httpHandler) start(context.Context) error { return nil }
+
+// Close implements service.
+func (h *httpHandler) Close() { h.endpoint.Close() }
+
+func (h *httpHandler) Traits() calls.Traits {
+	return calls.Traits{Form: calls.CheckedJSON, OneByOne: !h.endpoint.Several()}
+}
+
+func (h *httpHandler) CallSize() calls.CallSize { return h.size }
+
+// spent counts the tokens that a request took.
+func (h *httpHandler) spent(u remote.Usage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.usage.Add(u)
+}

@@ -1,0 +1,279 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/command"
+	"github.com/stint-run/stint/internal/run/remote"
+	"github.com/stint-run/stint/job"
+)
+
+func (h *httpHandler) Call(c *calls.Call) error {
+	defer c.End()
+	c.Backoff = jittered(c.Backoff)
+	step := len(c.Items)
+	if !h.endpoint.Several() {
+		step = 1
+	}
+	for i := 0; i < len(c.Items); i += step {
+		if i > 0 && c.Ending() {
+			return nil
+		}
+		r := &httpRequest{httpHandler: h, c: c, first: i, items: c.Items[i : i+step]}
+		if goOn, err := r.send(); !goOn || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jittered returns a wait that differs from that of others: requests which have failed together do not come together
+// again.
+func jittered(wait time.Duration) time.Duration {
+	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
+}
+
+// httpRequest is the request of items of a call.
+type httpRequest struct {
+	*httpHandler
+	c     *calls.Call
+	first int // of the items in the call
+	items []calls.Item
+}
+
+// send sends the request, and adds the items' outcomes. It returns false if the items have none yet, and the call ends
+// with that; an error is one of all the items.
+func (r *httpRequest) send() (goOn bool, err error) {
+	items := make([]command.Item, len(r.items))
+	slot := r.c.Place.Describe().Slot + 1
+	for i, item := range r.items {
+		items[i] = command.Item{Data: item.Data, JSON: true, Number: item.Ordinal + 1, Slot: slot}
+	}
+	request := r.endpoint.NewRequest(items)
+	ctx := r.c.Begin()
+	reply, err := r.endpoint.Do(ctx, request, idempotencyKey(r.c, r.items))
+	r.c.End()
+	if err != nil {
+		return r.failed(ctx, err)
+	}
+	r.refusals.answered()
+	r.spent(reply.Usage)
+	if reply.SlowDown {
+		r.c.SlowDown(slowDownTime(reply.Wait))
+	}
+	for i, o := range reply.Items {
+		r.add(i, o)
+		if r.c.Answer.Full() && r.first+i+1 < len(r.c.Items) {
+			r.c.Keep = true
+			return false, calls.FullFault()
+		}
+	}
+	return true, nil
+}
+
+// add adds the outcome of an item, the next in order.
+func (r *httpRequest) add(i int, o remote.Outcome) {
+	if o.Fault != nil {
+		r.fail(i, o.Fault)
+		return
+	}
+	fault := calls.CheckResult(o.Value)
+	if len(o.Value) > calls.MaxResult {
+		fault = calls.TooLargeFault(len(o.Value))
+	}
+	if fault != nil {
+		r.c.Answer.Fail(fault, r.c.Tried(r.first+i)+1)
+		return
+	}
+	r.c.Answer.Line(o.Value)
+}
+
+// fail adds the failure of an item, or has it called again.
+func (r *httpRequest) fail(i int, f *remote.Fault) {
+	tries := 1
+	if f.Verdict == remote.Again {
+		tries = r.c.ItemAttempts // whatever its kind is
+	}
+	r.c.Add(r.first+i, calls.Failed(callFault(f), r.c.Tried(r.first+i)+1, tries))
+}
+
+// callFault returns a fault as calls have it.
+func callFault(f *remote.Fault) *calls.Fault {
+	return &calls.Fault{Kind: f.Kind, Err: job.Error{Type: f.Type, Message: f.Message}}
+}
+
+// failed takes in why a request has no answer, or one that is no result. It is send's result.
+func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error) {
+	f, ok := errors.AsType[*remote.Fault](err)
+	if !ok {
+		return r.cutOff(calls.CauseOf(ctx, err))
+	}
+	r.spent(f.Usage)
+	switch {
+	case f.SlowDown:
+		wait := f.Wait
+		if wait <= 0 {
+			wait = r.refusals.wait(r.c.Backoff)
+		}
+		r.c.SlowDown(slowDownTime(wait))
+		return false, nil
+	case f.Verdict == remote.Stop:
+		return r.stop(ctx, f), nil
+	case len(r.items) == 1:
+		r.fail(0, f)
+		return true, nil
+	case f.Verdict == remote.Again && r.mayWait():
+		for i := range r.items {
+			r.fail(i, f)
+		}
+		return true, nil
+	}
+	return false, callFault(f)
+}
+
+// mayWait reports whether the items, several of them, should be tried again together: a server that has no answer for
+// some time fails none. Once one of them has no further try, the fault is narrowed down.
+func (r *httpRequest) mayWait() bool {
+	for i := range r.items {
+		if r.c.Isolating || r.c.Tried(r.first+i)+1 >= r.c.ItemAttempts {
+			return false
+		}
+	}
+	return true
+}
+
+// cutOff takes in that the request was cut off: its time is over, or the worker must end. It is send's result.
+func (r *httpRequest) cutOff(cause error) (goOn bool, _ error) {
+	switch {
+	case r.c.Ended():
+		return false, nil
+	case r.endpoint.Several():
+		return false, cause
+	}
+	fault := calls.FaultOf(cause)
+	failed := calls.Failed(fault, r.c.Tried(r.first)+1, r.c.TriesOf(fault))
+	if failed.Later {
+		r.c.Expired()
+	}
+	r.c.Add(r.first, failed)
+	return true, nil
+}
+
+// stop asks for a stop of the job, because no item can succeed, and waits until it has reached the call. It is the first
+// result of send.
+func (r *httpRequest) stop(ctx context.Context, f *remote.Fault) (goOn bool) {
+	fault := callFault(f)
+	err := r.stops.request(r.c.Run, func() error { return RequestStop(ctx, &fault.Err) })
+	if errors.Is(err, calls.ErrNoCall) { // there is no job that could
+		for i := range r.items {
+			r.fail(i, f)
+		}
+		return true
+	}
+	select {
+	case <-r.c.Soon():
+	case <-time.After(stopReaches):
+	}
+	if !r.c.Ending() {
+		r.c.SlowDown(time.Second) // what has failed is asked again
+	}
+	return false
+}
+
+// stopReaches is how long a stop that a call has asked for may take to reach it.
+const stopReaches = 30 * time.Second
+
+// slowDownTime returns a wait as slow-down requests have it.
+func slowDownTime(stated time.Duration) time.Duration {
+	return min(max(stated, 100*time.Millisecond), time.Hour)
+}
+
+// maxKey is how many bytes a key may have: some servers take no more.
+const maxKey = 255
+
+// idempotencyKey returns the key of the request of some items: the same whenever these are called, in the same run of
+// their job, and no other's.
+func idempotencyKey(c *calls.Call, items []calls.Item) string {
+	parts := []string{c.Job, c.Run}
+	if c.Stage != "" {
+		parts = append(parts, c.Stage)
+	}
+	first, n := items[0].Ordinal, len(items)
+	key := fmt.Sprintf("%s/%d", strings.Join(parts, "/"), first)
+	if n > 1 {
+		key = fmt.Sprintf("%s+%d", key, n)
+	}
+	if items[n-1].Ordinal != first+int64(n)-1 { // some between them have their outcome
+		ordinals := sha256.New()
+		for _, item := range items {
+			fmt.Fprintln(ordinals, item.Ordinal)
+		}
+		key = fmt.Sprintf("%s-%x", key, ordinals.Sum(nil)[:8])
+	}
+	if len(key) > maxKey {
+		key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
+	}
+	return key
+}
+
+// refusals finds how long to wait after refusals that state no wait: twice as long each time, until there is an
+// answer. It is safe for concurrent use.
+type refusals struct {
+	mu    sync.Mutex
+	row   int
+	until time.Time // what was under way before is refused, too, or answered
+}
+
+func (r *refusals) wait(first time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	fresh := now.After(r.until)
+	if fresh {
+		r.row++
+	}
+	d := backoff.Delay(first, r.row, limits.MaxBackoff)
+	if fresh {
+		r.until = now.Add(d)
+	}
+	return d
+}
+
+func (r *refusals) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Now().After(r.until) {
+		r.row = 0
+	}
+}
+
+// stopRequests has each run of a job asked to stop once, however many calls find that it should. It is safe for
+// concurrent use.
+type stopRequests struct {
+	mu    sync.Mutex
+	asked string // the run
+}
+
+// request calls ask, unless the run has been asked. It returns ask's error.
+func (s *stopRequests) request(run string, ask func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == run && run != "" {
+		return nil
+	}
+	err := ask()
+	if err == nil {
+		s.asked = run
+	}
+	return err
+}
