@@ -122,6 +122,9 @@ func (r *running) again(verb string) string {
 				words = append(words, "--"+f.Name+"="+value)
 				continue
 			}
+			if f.Name == "header" {
+				value = printable(value)
+			}
 			words = append(words, "--"+f.Name, command.Quote(value))
 		}
 	})

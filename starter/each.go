@@ -81,7 +81,7 @@ func (o *workerOptions) commandOf() (c worker.CommandOptions, err error) {
 }
 
 // openCommand returns the handler that runs it.
-func openCommand(o *workerOptions, _ string) (worker.Handler, error) {
+func openCommand(o *workerOptions, _ *Program, _ string) (worker.Handler, error) {
 	c, err := o.commandOf()
 	return worker.Command(c), err
 }
@@ -204,16 +204,18 @@ func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spe
 	return unlessInterrupted(ctx, err)
 }
 
-// identity returns what of the flags distinguishes jobs with the same command.
-func (o *workerOptions) identity() string {
-	if !o.runsEach() {
-		return ""
+// identity returns what of the flags distinguishes jobs with the same command, or requests to the same place.
+func (o *workerOptions) identity(p *Program) (parts []string) {
+	switch {
+	case o.runsEach():
+		o.flags.Visit(func(f *pflag.Flag) {
+			if slices.Contains(commandKeys, f.Name) && f.Name != "joblog" {
+				parts = append(parts, f.Name, f.Value.String())
+			}
+		})
+		parts = []string{strings.Join(parts, "\x00"), p.lists.identity()}
+	case o.callsHTTP():
+		parts = o.httpIdentity(p)
 	}
-	var parts []string
-	o.flags.Visit(func(f *pflag.Flag) {
-		if slices.Contains(commandKeys, f.Name) && f.Name != "joblog" {
-			parts = append(parts, f.Name, f.Value.String())
-		}
-	})
-	return strings.Join(parts, "\x00")
+	return parts
 }

@@ -15,26 +15,35 @@ import (
 type handlerKind struct {
 	flag  string
 	usage string // the help of the flag
+	value string // what it takes, in messages
 	// open makes the handler of what the flag says; the options have what other flags say of it.
-	open func(o *workerOptions, value string) (worker.Handler, error)
+	open func(o *workerOptions, p *Program, value string) (worker.Handler, error)
 	// each says that the handler runs a command for each item, of which the flags of commands say more.
 	each bool
+	// http says that the handler sends requests, of which other flags say more.
+	http bool
 }
 
 // handlerKinds are all kinds, in the order of the help.
 var handlerKinds = []handlerKind{
 	{
-		flag: "exec", usage: "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one",
+		flag: "exec", value: "COMMAND", usage: "filter `COMMAND` to run: n lines in, n lines out; split like a shell would, run without one",
 		open: program("exec", worker.Exec, checkPlaceholders),
 	}, {
-		flag: "serve", usage: "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot",
+		flag: "serve", value: "COMMAND", usage: "`COMMAND` of a long-lived program that speaks the serve protocol (docs/protocol.md): one for each slot",
 		open: program("serve", worker.Serve),
 	}, {
-		flag: "each", usage: "`COMMAND` to run for each item, with {} in its place; split like a shell would, run without one", each: true,
+		flag: "each", value: "COMMAND", usage: "`COMMAND` to run for each item, with {} in its place; split like a shell would, run without one", each: true,
 		open: openCommand,
 	}, {
-		flag: "shell", usage: "`SCRIPT` for a shell to run for each item, with {} in its place: quoted, so that no value is run", each: true,
+		flag: "shell", value: "SCRIPT", usage: "`SCRIPT` for a shell to run for each item, with {} in its place: quoted, so that no value is run", each: true,
 		open: openCommand,
+	}, {
+		flag: "http", value: "URL", usage: "`URL` that is sent each item as JSON (--body), and answers with its result; a method may stand before it: 'POST https://…' (default)", http: true,
+		open: openHTTP,
+	}, {
+		flag: "llm", value: "PROVIDER", usage: "`PROVIDER` of a model to ask about each item: openai, anthropic, gemini, or the URL of a server with OpenAI's API", http: true,
+		open: openLLM,
 	},
 }
 
@@ -63,8 +72,8 @@ func splitCommand(flag, value string) ([]string, error) {
 }
 
 // program opens handlers that are a program, whose words the checks may refuse.
-func program(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(*workerOptions, string) (worker.Handler, error) {
-	return func(_ *workerOptions, value string) (worker.Handler, error) {
+func program(flag string, open func(argv ...string) worker.Handler, checks ...func(argv []string) error) func(*workerOptions, *Program, string) (worker.Handler, error) {
+	return func(_ *workerOptions, _ *Program, value string) (worker.Handler, error) {
 		argv, err := splitCommand(flag, value)
 		if err != nil {
 			return worker.Handler{}, err
@@ -92,7 +101,11 @@ func (o *workerOptions) choose(p *Program) (worker.Handler, error) {
 		return p.Handler, nil
 	}
 	if len(o.named()) == 0 {
-		return worker.Handler{}, usageError("no handler given: use --%s COMMAND", strings.Join(handlerFlags(), " COMMAND or --"))
+		var all []string
+		for _, kind := range handlerKinds {
+			all = append(all, "--"+kind.flag+" "+kind.value)
+		}
+		return worker.Handler{}, usageError("no handler given: use %s", strings.Join(all, " or "))
 	}
 	return o.open(p)
 }
@@ -106,7 +119,7 @@ func (o *workerOptions) open(p *Program) (worker.Handler, error) {
 	if o.command.JobLog != "" {
 		o.command.JobLog = p.path(o.command.JobLog)
 	}
-	return given[0].open(o, *o.handlers[given[0].flag])
+	return given[0].open(o, p, *o.handlers[given[0].flag])
 }
 
 // poolHandler returns the handler of a pool of a job file: one that its keys name, or the program's own.

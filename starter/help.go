@@ -26,25 +26,29 @@ var flagGroups = []struct {
 	title       string
 	flags, rare []string
 }{
-	{"Usual flags", append(handlerFlags(),
-		"output", "slots", "concurrency", "on-error", "fresh", "quiet"), nil},
+	{"Usual flags", []string{
+		"exec", "serve", "each", "shell", "output", "slots", "concurrency", "on-error", "fresh", "quiet",
+	}, nil},
 	{"A command for each item", []string{"result", "dry-run"}, []string{
 		"tag", "stdin", "ok-exit", "skip-if-exists", "joblog", "shell-program",
 	}},
+	{"An HTTP endpoint", []string{"http", "llm", "header", "model", "prompt"}, []string{
+		"body", "array", "result-path", "schema", "system", "embed", "max-output", "accept-finish", "params", "max-answer", "allow-origin",
+	}},
 	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "max-item", "max-input", "flush"}},
-	{"Output", []string{"columns", "errors", "dropped", "split", "flatten", "json"}, []string{"report", "verbose"}},
+	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "batch-bytes", "rate", "cpus"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "batch-timeout", "expiry", "restarts", "ready",
 	}},
 	{"Stop", []string{"grace"}, []string{"clean-stop", "ignore-stragglers", "drain", "kill-after"}},
 	{"Hooks", nil, []string{"init", "shutdown", "cleanup", "hook"}},
-	{"The handler's processes", []string{"env", "dir"}, []string{"seed"}},
+	{"The handler's processes", []string{"env"}, []string{"dir", "seed"}},
 	{"Feeds", []string{"feed", "capacity", "batch-wait"}, []string{"capacity-bytes", "keep"}},
 	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}, nil},
 	{"Names, access and connection", []string{
-		"name", "pool", "allow", "state", "metrics", "address", "namespace", "codec-key-file", "wait-for-server",
-	}, []string{"ui-port", "profile", "ui"}},
+		"name", "pool", "allow", "state", "address", "namespace", "codec-key-file", "wait-for-server",
+	}, []string{"metrics", "ui-port", "profile", "ui"}},
 }
 
 const (

@@ -77,6 +77,9 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if len(spec.Stages) == 0 && o.worker.runsEach() {
 		o.worker.eachItem(&spec)
 	}
+	if len(spec.Stages) == 0 {
+		o.worker.moreAttempts(cmd, &spec)
+	}
 	spec.Name, spec.Store = "plan", "plan" // neither is used
 	if len(spec.Stages) == 0 {
 		spec.Pool = "plan" // nor is this

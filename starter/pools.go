@@ -16,7 +16,7 @@ import (
 )
 
 // poolKeys are the flags of a worker that are keys of a pool in a job file, too. The others are of the process.
-var poolKeys = append(slices.Concat(handlerFlags(), commandKeys),
+var poolKeys = append(slices.Concat(handlerFlags(), commandKeys, httpFlags),
 	"slots", "concurrency", "call-items", "rate", "env", "dir", "restarts", "ready", "kill-after", "seed", "cpus", "hook", "metrics")
 
 // poolsFile is the part of a job file that says who runs the stages of a pipeline in this process.

@@ -106,10 +106,11 @@ func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 	for _, text := range []*string{&cmd.Use, &cmd.Short, &cmd.Long, &cmd.Example} {
 		ours(text)
 	}
+	ofHandlers := slices.Concat(handlerFlags(), commandFlags, httpFlags, []string{"dry-run"}) // that flags give
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			ours(&f.Usage)
-			f.Hidden = f.Hidden || p.builtIn() && (slices.Contains(handlerFlags(), f.Name) || slices.Contains(append(slices.Clip(commandFlags), "dry-run"), f.Name))
+			f.Hidden = f.Hidden || p.builtIn() && slices.Contains(ofHandlers, f.Name)
 		})
 	}
 	addHelpAll(cmd)

@@ -47,7 +47,8 @@ type runOptions struct {
 
 // aboutHandlers is the part of the help of `run` for programs without a handler of their own.
 const aboutHandlers = `The handler is a filter (--exec), which gets many items a line each, a program of its own (--serve),
-or a command that is run for each item (--each, --shell, or what follows --). There {} is the item,
+a command that is run for each item (--each, --shell, or what follows --), or an HTTP endpoint or a
+model that is sent each item (--http, --llm: docs/http.md). In a command {} is the item,
 {.} {/} {//} {/.} are parts of its name, {#} is its number, {1} a column, {name} a field. The items
 are lines then, unless the input's name shows another format, or the values after :::, in all
 combinations if there are several lists. docs/commands.md has all of it.
@@ -82,7 +83,9 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`, ha
   stint run --exec 'jq -c .name' 'data/*.jsonl.gz' > names.txt
   tail -f events.jsonl | stint run --exec 'jq -c .user' - > users.txt
   stint run --each 'convert {} {.}.png' --items names 'photos/*.jpg'
-  stint run --each 'train --lr {1} --depth {2}' ::: 0.1 0.01 ::: 3 5 7`,
+  stint run --each 'train --lr {1} --depth {2}' ::: 0.1 0.01 ::: 3 5 7
+  stint run --http 'POST https://api.example.com/score' --header 'Authorization: Bearer $TOKEN' \
+      --concurrency 50 in.jsonl -o out.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args) },
 	}
 	fs := cmd.Flags()
@@ -136,6 +139,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		if handler, err = o.worker.handler(p); err != nil {
 			return err
 		}
+		o.worker.moreAttempts(cmd, &spec)
 	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry
@@ -183,9 +187,7 @@ func given(stdin io.Reader) bool {
 func (o *runOptions) named(spec job.Spec, does string, p *Program) job.Spec {
 	if spec.Name == "" {
 		identity := slices.Concat([]string{p.Dir}, spec.Inputs(), []string{"\x00", spec.Output, does, spec.Format})
-		if o.worker.runsEach() {
-			identity = append(identity, o.worker.identity(), p.lists.identity())
-		}
+		identity = append(identity, o.worker.identity(p)...)
 		if spec.Files.Names {
 			identity = append(identity, "names")
 		}

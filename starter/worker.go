@@ -41,6 +41,7 @@ if everybody who can start a job may have that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), p) },
 	}
 	o.worker.addFlags(cmd.Flags(), p)
+	o.worker.http.mustName = true
 	o.connection.addFlags(cmd.Flags())
 	o.patience.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.worker.flagged.Name, "name", o.worker.flagged.Name, "what the worker is called in reports, followed by the number of its process (default: the host's name)")

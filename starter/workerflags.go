@@ -19,6 +19,7 @@ import (
 type workerOptions struct {
 	handlers map[string]*string // what the flag of each kind of handler says
 	command  worker.CommandOptions
+	http     httpFlagValues
 	cpus     string
 	hooks    []string
 	flagged  worker.Options // what the flags say, as they were given
@@ -35,6 +36,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 		o.handlers[kind.flag] = fs.String(kind.flag, "", kind.usage)
 	}
 	o.addCommandFlags(fs)
+	o.addHTTPFlags(fs)
 	fs.IntVarP(&w.Slots, "slots", "j", w.Slots, "positions for running batches (default: the number of CPUs)")
 	w.Concurrency = cmp.Or(w.Concurrency, 1)
 	fs.Var((*concurrencyFlag)(w), "concurrency", "calls that a slot makes at once, of one batch or several, for handlers that wait for something: 1 to 1000, or auto: the worker finds out how many are of use")

@@ -48,6 +48,14 @@ func Provider(named string) (provider, baseURL string, err error) {
 	return provider, baseURL, nil
 }
 
+// ModelOrigin returns the origin that requests to a model go to.
+func ModelOrigin(m *Model) (string, error) {
+	if m.BaseURL != "" {
+		return Origin(m.BaseURL)
+	}
+	return Origin(providers[m.Provider].baseURL())
+}
+
 // provider is the API of one.
 type provider interface {
 	baseURL() string
