@@ -142,3 +142,17 @@ func (r *running) hidden() (names []string) {
 	}
 	return names
 }
+
+// hiddenHeaders names the headers whose values the command line of again lacks.
+func (r *running) hiddenHeaders() (names []string) {
+	if !r.o.worker.callsHTTP() {
+		return nil
+	}
+	for _, header := range r.o.worker.http.Headers {
+		if printable(header) != header {
+			name, _, _ := strings.Cut(header, ":")
+			names = append(names, name)
+		}
+	}
+	return names
+}

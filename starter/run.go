@@ -367,6 +367,9 @@ func (r *running) noteHidden() {
 	if names := r.hidden(); len(names) > 0 {
 		fmt.Fprintf(r.p.Stderr, "  (it takes the values of these variables from its environment, so export them first: %s)\n", strings.Join(names, ", "))
 	}
+	if names := r.hiddenHeaders(); len(names) > 0 {
+		fmt.Fprintf(r.p.Stderr, "  (put the values of these headers in: %s)\n", strings.Join(names, ", "))
+	}
 }
 
 // checkPlaces refuses a job that would write into a working directory which cannot be written, because nothing names

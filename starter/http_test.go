@@ -1,0 +1,434 @@
+package starter_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/starter"
+	"github.com/stretchr/testify/require"
+)
+
+// api is a server that a script plays. It notes what it is asked.
+type api struct {
+	url  string
+	mu   sync.Mutex
+	seen []asked
+}
+
+// asked is a request.
+type asked struct {
+	method, path, body, key string
+	header                  http.Header
+}
+
+// api starts a server. answer gets the request, and how many with the same key came before.
+func (b *box) api(answer func(w http.ResponseWriter, r asked, before int)) *api {
+	b.t.Helper()
+	a := &api{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		now := asked{r.Method, r.URL.RequestURI(), string(body), r.Header.Get("Idempotency-Key"), r.Header}
+		a.mu.Lock()
+		before := 0
+		for _, earlier := range a.seen {
+			if earlier.key == now.key {
+				before++
+			}
+		}
+		a.seen = append(a.seen, now)
+		a.mu.Unlock()
+		answer(w, now, before)
+	}))
+	b.t.Cleanup(server.Close)
+	a.url = server.URL
+	return a
+}
+
+// requests are those so far.
+func (a *api) requests() []asked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.seen)
+}
+
+// keys are how often each key has come.
+func (a *api) keys() map[string]int {
+	keys := map[string]int{}
+	for _, r := range a.requests() {
+		keys[r.key]++
+	}
+	return keys
+}
+
+// says answers with JSON.
+func says(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// failed are the records of an errors file, by item.
+func (b *box) failed(file string) map[int64]job.Failure {
+	b.t.Helper()
+	all := map[int64]job.Failure{}
+	for line := range strings.Lines(b.read(file)) {
+		var f job.Failure
+		require.NoError(b.t, json.Unmarshal([]byte(line), &f))
+		require.NotContains(b.t, all, f.Item)
+		all[f.Item] = f
+	}
+	return all
+}
+
+// objects are n items with a number each.
+func objects(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"n":%d}`+"\n", i)
+	}
+	return text.String()
+}
+
+// The result of an item is what the server answers, in the items' order, however many requests there are at once.
+func TestHTTP_Results(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		says(w, 200, fmt.Sprintf(`{"got": {"method": %q, "path": %q, "body": %q, "x": %q}}`, r.method, r.path, r.body, r.header.Get("X")))
+	})
+	b.env = append(b.env, "X=of the environment")
+	b.write("in.jsonl", objects(200))
+	b.write("in.csv", "name,n\n\"a b/c\",1\n")
+	b.write("in.txt", "\"quoted\" text\n")
+	b.write("body.json", `{"is": {n}, "of": ["{name}"]}`+"\n")
+	b.write("headers", "# of all requests\nX: {name} $X\n\n")
+	b.stint("run", "--http", a.url+"/score", "--concurrency", "8", "--result-path", ".got.body", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitOK)
+	var want []string
+	for line := range strings.Lines(objects(200)) {
+		want = append(want, fmt.Sprintf("%q\n", strings.TrimSpace(line)))
+	}
+	require.Equal(t, strings.Join(want, ""), b.read("out.jsonl"))
+	require.Len(t, a.keys(), 200, "a key for each item")
+
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"in.csv", "--http", "GET " + a.url + "/x/{n}?q={name}"}, `{"got":{"method":"GET","path":"/x/1?q=a%20b%2Fc","body":"","x":""}}`},
+		{[]string{"in.csv", "--http", "put " + a.url, "--body", "@body.json", "--header", "@headers"}, `{"got":{"method":"PUT","path":"/","body":"{\"is\": \"1\", \"of\": [\"a b/c\"]}","x":"a b/c of the environment"}}`},
+		{[]string{"in.txt", "--http", a.url, "--header", "X: $$X"}, `{"got":{"method":"POST","path":"/","body":"\"\\\"quoted\\\" text\"","x":"$X"}}`},
+		{[]string{"in.txt", "--http", a.url, "--body", "t={}", "--header", "Content-Type: application/x-www-form-urlencoded", "--result-path", ".got.body"}, `"t=%22quoted%22%20text"`},
+	} {
+		require.Equal(t, c.want+"\n", b.stint(append([]string{"run"}, c.args...)...).exits(starter.ExitOK).stdout.String(), "%q", c.args)
+	}
+	b.write("job.yaml", "input: in.csv\noutput: staged.jsonl\nstages: [{name: one, pool: ask}, {name: two, pool: again}]\n"+
+		"pools: {ask: {http: "+a.url+"/one, result-path: .got.path}, again: {http: 'POST "+a.url+"/two', result-path: .got.body}}\n")
+	b.stint("run", "-f", "job.yaml").exits(starter.ExitOK)
+	require.Equal(t, `"\"/one\""`+"\n", b.read("staged.jsonl"))
+	require.Len(t, a.keys(), 200+4+2, "another key in each stage")
+}
+
+// A list of items is one request. An item for which the server refuses a list fails alone.
+func TestHTTP_Lists(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		if strings.Contains(r.body, `{"n":17}`) {
+			says(w, 422, `{"error": "17 is no number"}`)
+			return
+		}
+		says(w, 200, r.body)
+	})
+	b.write("in.jsonl", objects(100))
+	b.stint("run", "--http", a.url, "--array", "--call-items", "10", "--batch-items", "100", "--backoff", "1ms", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitSomeFailed)
+	require.Equal(t, strings.Replace(objects(100), `{"n":17}`+"\n", "", 1), b.read("out.jsonl"))
+	failures := b.failed("out.jsonl.errors.jsonl")
+	require.Len(t, failures, 1)
+	require.Equal(t, "HTTP422", failures[17].Error.Type)
+	require.Contains(t, failures[17].Error.Message, `422 Unprocessable Entity: {"error": "17 is no number"}`)
+	require.Less(t, len(a.requests()), 30)
+	for _, r := range a.requests() {
+		require.True(t, strings.HasPrefix(r.body, "[{") && strings.HasSuffix(r.body, "}]"), r.body)
+	}
+}
+
+// 429 slows the job down, and costs no attempt: with one try for each item nothing is lost.
+func TestHTTP_TooManyRequests(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	refused := 0
+	var mu sync.Mutex
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if refused < 8 {
+			refused++
+			w.Header().Set("Retry-After-Ms", "300")
+			says(w, 429, `{"error": "slow down"}`)
+			return
+		}
+		says(w, 200, r.body)
+	})
+	b.write("in.jsonl", objects(50))
+	for _, lists := range [][]string{nil, {"--array", "--call-items", "5"}} {
+		refused = 0
+		args := append([]string{"run", "--http", a.url, "--concurrency", "4", "--item-attempts", "1", "--attempts", "1", "--report", "report.json", "in.jsonl", "-o", "out.jsonl"}, lists...)
+		b.stint(args...).exits(starter.ExitOK)
+		require.Equal(t, objects(50), b.read("out.jsonl"))
+		require.Equal(t, 8, refused)
+		var report job.Report
+		require.NoError(t, json.Unmarshal([]byte(b.read("report.json")), &report))
+		require.EqualValues(t, 50, report.OK)
+		require.Zero(t, report.Retries)
+	}
+}
+
+// A server that has no answer is asked again, with the same key; what it refuses fails, and so does what never has an
+// answer.
+func TestHTTP_Attempts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.api(func(w http.ResponseWriter, r asked, before int) {
+		switch {
+		case r.body == `{"n":3}`:
+			says(w, 404, `{"error": "no such thing", "token": "`+strings.Repeat("x", 1000)+`"}`)
+		case r.body == `{"n":5}`, before < 2:
+			says(w, 500, "")
+		default:
+			says(w, 200, r.body)
+		}
+	})
+	b.write("in.jsonl", objects(10))
+	b.stint("run", "--http", a.url+"/{n}", "--backoff", "1ms", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitSomeFailed)
+	require.Equal(t, 8, b.lines("out.jsonl"))
+	failures := b.failed("out.jsonl.errors.jsonl")
+	require.Len(t, failures, 2)
+	require.Equal(t, "HTTP404", failures[3].Error.Type)
+	require.Equal(t, 1, failures[3].Attempts)
+	require.Contains(t, failures[3].Error.Message, `404 Not Found: {"error": "no such thing"`)
+	require.Less(t, len(failures[3].Error.Message), 400, "the beginning of the answer")
+	require.Equal(t, 5, failures[5].Attempts, "the default of requests")
+	require.Contains(t, failures[5].Error.Message, "500 Internal Server Error")
+	keys := a.keys()
+	require.Len(t, keys, 10)
+	counts := map[int]int{}
+	for _, n := range keys {
+		counts[n]++
+	}
+	require.Equal(t, map[int]int{1: 1, 3: 8, 5: 1}, counts)
+}
+
+// A key that is refused stops the job: no item fails, and with another key the same command continues.
+func TestHTTP_WrongKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const credit = 30
+	answered := 0
+	var mu sync.Mutex
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.header.Get("Authorization") == "Bearer new-key-0002" || answered < credit {
+			answered++
+			says(w, 200, r.body)
+			return
+		}
+		says(w, 401, `{"error": "invalid key `+r.header.Get("Authorization")+`"}`)
+	})
+	b.write("in.jsonl", objects(200))
+	env := b.env
+	run := []string{"run", "--http", a.url, "--header", "Authorization: Bearer $API_KEY", "--concurrency", "4", "--batch-items", "10", "in.jsonl", "-o", "out.jsonl"}
+	b.env = append(env, "API_KEY=old-key-0001")
+	said := b.stint(run...).exits(starter.ExitFailed).stderr.String()
+	require.Contains(t, said, " items ok, 0 failed in ")
+	require.Contains(t, said, "Check the key in the worker's environment or header file")
+	require.Contains(t, said, "the same command continues from here")
+	require.NotContains(t, said, "old-key")
+	require.NoFileExists(t, b.path("out.jsonl.errors.jsonl"))
+	require.Less(t, len(a.requests()), 100, "the job has stopped")
+	b.env = append(env, "API_KEY=new-key-0002")
+	said = b.stint(run...).exits(starter.ExitOK).stderr.String()
+	require.Contains(t, said, "200 items ok")
+	require.Equal(t, objects(200), b.read("out.jsonl"))
+	require.Less(t, answered, 200+credit, "what was done is not done again")
+}
+
+// What a server does wrong fails its items, with what it was.
+func TestHTTP_BadServers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := b.api(func(w http.ResponseWriter, _ asked, _ int) { says(w, 200, "{}") })
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		switch r.path {
+		case "/elsewhere":
+			w.Header().Set("Location", other.url)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		case "/large":
+			says(w, 200, `"`+strings.Repeat("x", 5000)+`"`)
+		case "/html":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<h1>Hello</h1>")
+		}
+	})
+	b.write("in.jsonl", objects(1))
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for _, c := range []struct{ url, errorType, says string }{
+		{closed.URL, "Network", "connection refused"},
+		{a.url + "/elsewhere", "Redirect", "it redirects to another origin, " + other.url},
+		{a.url + "/large", "AnswerTooLarge", "more than 4096 bytes"},
+		{a.url + "/html", "NotJSON", "but not with JSON (text/html): <h1>Hello</h1>"},
+	} {
+		b.stint("run", "--http", c.url, "--result-path", ".a", "--max-answer", "4KiB", "--backoff", "1ms", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitSomeFailed)
+		f := b.failed("out.jsonl.errors.jsonl")[0]
+		require.Equal(t, c.errorType, f.Error.Type, c.url)
+		require.Contains(t, f.Error.Message, c.says)
+	}
+	require.Empty(t, other.requests(), "a redirect to another origin is not followed")
+}
+
+// A call's time is that of its request, also if the answer has begun.
+func TestHTTP_CallTimeout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	release := make(chan struct{})
+	a := b.api(func(w http.ResponseWriter, _ asked, _ int) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-release
+	})
+	t.Cleanup(func() { close(release) })
+	b.write("in.jsonl", objects(2))
+	for _, lists := range [][]string{nil, {"--array"}} {
+		b.stint(append([]string{"run", "--http", a.url, "--call-timeout", "200ms", "--attempts", "1", "--item-attempts", "1", "in.jsonl", "-o", "out.jsonl"}, lists...)...).exits(starter.ExitSomeFailed)
+		for _, f := range b.failed("out.jsonl.errors.jsonl") {
+			require.Equal(t, job.KindExpired, f.Kind)
+			require.Contains(t, f.Error.Message, "the call took longer than 200ms")
+		}
+	}
+}
+
+// holds returns the files below a directory that hold a text.
+func holds(t *testing.T, dir, text string) (files []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(data), text) {
+			files = append(files, path)
+		}
+		return err
+	}))
+	return files
+}
+
+// A key is in the requests, and nowhere else, whatever the server makes of it.
+func TestHTTP_SecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const secret = "sk-Zq81vXw04-never-shown"
+	status := 400
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		w.Header().Set("X-Echo", r.header.Get("Authorization"))
+		says(w, status, `{"error": "what is `+r.header.Get("Authorization")+` or `+r.header.Get("X-Other")+`"}`)
+	})
+	b.env = append(b.env, "API_KEY="+secret)
+	b.write("in.jsonl", objects(20))
+	for _, status = range []int{400, 401, 503} {
+		c := b.stint("run", "--http", a.url+"/{n}", "--header", "Authorization: Bearer $API_KEY", "--header", "X-Other: $API_KEY", "--backoff", "1ms", "--item-attempts", "2",
+			"--report", "report.json", "in.jsonl", "-o", fmt.Sprint("out-", status, ".jsonl"))
+		require.NotEqual(t, starter.ExitOK, c.await().code)
+		require.NotContains(t, c.stderr.String(), secret)
+		require.Empty(t, holds(t, b.dir, secret))
+	}
+	require.NotEmpty(t, holds(t, b.dir, "what is"), "the server's answers are shown")
+	require.Equal(t, "Bearer "+secret, a.requests()[0].header.Get("Authorization"))
+
+	const literal = "sk-literal-on-the-command-line"
+	status = 422
+	c := b.stint("run", "--http", a.url, "--header", "Authorization: "+literal, "--header", "Accept: application/json", "in.jsonl", "-o", "out.jsonl").exits(starter.ExitFailed)
+	require.NotContains(t, c.stderr.String(), literal)
+	require.Contains(t, c.stderr.String(), "(put the values of these headers in: Authorization)")
+	require.Contains(t, c.stderr.String(), "--header 'Authorization: …' --header 'Accept: application/json'")
+	require.Empty(t, holds(t, b.dir, literal))
+}
+
+// A process that is killed with a request in hand sends it again, with the same key.
+func TestHTTP_KilledWithARequestInHand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	reached, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	a := b.api(func(w http.ResponseWriter, r asked, before int) {
+		if r.body == `{"n":7}` && before == 0 {
+			once.Do(func() { close(reached) })
+			<-release
+			return
+		}
+		says(w, 200, r.body)
+	})
+	b.write("in.jsonl", objects(20))
+	run := []string{"run", "--http", a.url, "-j", "1", "in.jsonl", "-o", "out.jsonl"}
+	p := b.spawn(run...)
+	<-reached
+	p.kill()
+	close(release)
+	b.spawn(run...).exits(starter.ExitOK)
+	require.Equal(t, objects(20), b.read("out.jsonl"))
+	keys := a.keys()
+	require.Len(t, keys, 20, "one key for each item: %v", keys)
+	var of7 []string
+	for _, r := range a.requests() {
+		if r.body == `{"n":7}` {
+			of7 = append(of7, r.key)
+		}
+	}
+	require.Len(t, of7, 2)
+	require.Equal(t, of7[0], of7[1])
+}
+
+// What cannot be meant is refused before anything starts, with what to do.
+func TestHTTP_Refused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.jsonl", "1\n")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--http", "example.com"}, "begin with http:// or https://"},
+		{[]string{"--http", "FETCH https://a.example"}, `method "FETCH": use GET, POST`},
+		{[]string{"--http", "https://a.example", "--header", "Authorization: Bearer $NO_SUCH"}, "has no NO_SUCH"},
+		{[]string{"--http", "https://a.example", "--header", "@none"}, "--header: open "},
+		{[]string{"--http", "https://a.example", "--call-items", "5"}, "give --array, too"},
+		{[]string{"--http", "https://a.example", "--model", "m"}, "--model is for --llm: leave it out"},
+		{[]string{"--http", "https://a.example", "--allow-origin", "https://b.example"}, "origin https://a.example is not called"},
+		{[]string{"--http", "https://a.example", "--exec", "cat"}, "either --exec or --http"},
+		{[]string{"--http", "https://a.example", "--body", "{n"}, "has no } behind it"},
+		{[]string{"--llm", "openai", "--model", "m"}, "has no OPENAI_API_KEY"},
+		{[]string{"--llm", "http://127.0.0.1:1/v1", "--model", "m", "--array"}, "--array is for --http"},
+		{[]string{"--llm", "http://127.0.0.1:1/v1", "--model", "m", "--call-items", "5"}, "only --embed takes several"},
+		{[]string{"--llm", "http://127.0.0.1:1/v1"}, "no model given"},
+		{[]string{"--llm", "nobody", "--model", "m"}, "use openai, anthropic, gemini, or the URL of a server"},
+		{[]string{"--llm", "http://127.0.0.1:1/v1", "--model", "m", "--prompt", "none.txt"}, "--prompt: open "},
+	} {
+		b.refused(starter.ExitUsage, append([]string{"run", "in.jsonl"}, c.args...), c.says)
+	}
+	b.refused(starter.ExitUsage, []string{"worker", "--pool", "p", "--allow", "all", "--http", "https://a.example/x"},
+		"name the origins that this worker may call: --allow-origin https://a.example")
+	b.refused(starter.ExitUsage, []string{"worker", "--pool", "p", "--allow", "all", "--llm", "anthropic", "--model", "m"},
+		"--allow-origin https://api.anthropic.com")
+}
