@@ -400,6 +400,51 @@ func TestHTTP_KilledWithARequestInHand(t *testing.T) {
 	require.Equal(t, of7[0], of7[1])
 }
 
+// A stop waits for the requests in hand, whose answers count.
+func TestHTTP_StoppedWithRequestsInHand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	reached, release := make(chan struct{}, 1000), make(chan struct{})
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) {
+		reached <- struct{}{}
+		<-release
+		says(w, 200, r.body)
+	})
+	b.write("in.jsonl", objects(100))
+	run := []string{"run", "--http", a.url, "-j", "1", "--concurrency", "4", "in.jsonl", "-o", "out.jsonl"}
+	c := b.start(run...)
+	for range 4 {
+		<-reached
+	}
+	c.signals <- os.Interrupt
+	c.says("stopping")
+	close(release)
+	c.exits(starter.ExitStopped)
+	require.Less(t, len(a.requests()), 100)
+	b.stint(run...).exits(starter.ExitOK)
+	require.Equal(t, objects(100), b.read("out.jsonl"))
+	require.Len(t, a.requests(), 100, "none was made twice")
+}
+
+// Workers of a cluster call what they are allowed to, and the job says how often.
+func TestHTTP_Cluster(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.api(func(w http.ResponseWriter, r asked, before int) {
+		if before == 0 {
+			says(w, 503, "")
+			return
+		}
+		says(w, 200, r.body)
+	})
+	b.write("in.jsonl", objects(20))
+	b.server()
+	b.worker("ask", "--http", a.url, "--allow-origin", a.url, "--concurrency", "4")
+	b.stint("start", "--pool", "ask", "--name", "once", "in.jsonl", "-o", "out.jsonl", "--item-attempts", "2", "--backoff", "1ms", "--wait").exits(starter.ExitOK)
+	require.Equal(t, objects(20), b.read("out.jsonl"))
+	require.Len(t, a.keys(), 20)
+}
+
 // What cannot be meant is refused before anything starts, with what to do.
 func TestHTTP_Refused(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/remote"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,4 +94,98 @@ func TestHTTP_Refused(t *testing.T) {
 		require.ErrorContains(t, HTTP(c.o).Check(Options{}), c.says, "%+v", c.o)
 	}
 	require.Equal(t, "http POST https://a.example/x", HTTP(HTTPOptions{URL: "https://a.example/x?key=secret"}).Name(), "a query may hold a key")
+}
+
+// A request has the same key whenever it is repeated, and no other has it.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	items := func(ordinals ...int64) (all []calls.Item) {
+		for _, n := range ordinals {
+			all = append(all, calls.Item{Ordinal: n})
+		}
+		return all
+	}
+	c := &calls.Call{Job: "job", Run: "run"}
+	require.Equal(t, "job/run/7", idempotencyKey(c, items(7)))
+	require.Equal(t, "job/run/7+3", idempotencyKey(c, items(7, 8, 9)))
+	require.Regexp(t, `^job/run/7\+3-[0-9a-f]{16}$`, idempotencyKey(c, items(7, 9, 10)))
+	require.NotEqual(t, idempotencyKey(c, items(7, 8, 10)), idempotencyKey(c, items(7, 9, 10)))
+	staged := &calls.Call{Job: "job", Run: "run", Stage: "score"}
+	require.Equal(t, "job/run/score/7", idempotencyKey(staged, items(7)))
+	long := &calls.Call{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Stage: "stage-with-a-name"}
+	require.Len(t, idempotencyKey(long, items(7)), 64)
+}
+
+// Without a stated wait the waits double while there are refusals, however many come at once, and begin anew after an
+// answer.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r refusals
+		for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			for range 5 {
+				require.Equal(t, want, r.wait(time.Second))
+			}
+			r.answered() // of a request that was under way
+			time.Sleep(want + 1)
+		}
+		r.answered()
+		require.Equal(t, time.Second, r.wait(time.Second))
+		for range 20 {
+			time.Sleep(2 * time.Minute)
+			r.wait(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, time.Minute, r.wait(time.Second))
+	})
+}
+
+// A run of a job is asked to stop once, unless that has failed.
+func TestStopRequests(t *testing.T) {
+	t.Parallel()
+	var s stopRequests
+	asked := 0
+	ask := func() error { asked++; return nil }
+	require.ErrorIs(t, s.request("a", func() error { return io.EOF }), io.EOF)
+	for range 3 {
+		require.NoError(t, s.request("a", ask))
+	}
+	require.Equal(t, 1, asked)
+	require.NoError(t, s.request("b", ask))
+	require.Equal(t, 2, asked)
+}
+
+// What stops a job fails items where there is no job, and results that no output takes fail theirs. Tokens are counted.
+func TestHTTP_Outcomes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch string(body) {
+		case "1":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "2":
+			_, _ = fmt.Fprintf(w, `"%s"`, strings.Repeat("x", calls.MaxResult))
+		default:
+			_, _ = io.WriteString(w, `{"usage": {"prompt_tokens": 3, "completion_tokens": 2}}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	h := HTTP(HTTPOptions{URL: server.URL, AllowOrigins: []string{server.URL}})
+	f.limits.ItemAttempts = 3
+	var opened *httpHandler
+	open := h.open
+	h.open = func(s dependencies) (calls.Handler, service, error) {
+		handler, service, err := open(s)
+		opened = handler.(*httpHandler)
+		return handler, service, err
+	}
+	o := f.run(h, "in.jsonl", "1\n2\n3\n4\n")
+	require.Len(t, o.failures, 2)
+	slices.SortFunc(o.failures, func(a, b job.Failure) int { return int(a.Item - b.Item) })
+	require.Equal(t, "WrongKey", o.failures[0].Error.Type)
+	require.Equal(t, 1, o.failures[0].Attempts)
+	require.Equal(t, "TooLarge", o.failures[1].Error.Type)
+	require.Equal(t, 2, strings.Count(o.output, "\n"))
+	require.Equal(t, remote.Usage{In: 6, Out: 4}, opened.usage)
 }
