@@ -29,7 +29,7 @@ func TestRecipes_AreAllTested(t *testing.T) {
 	source, err := os.ReadFile("recipes_test.go")
 	require.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(document(t, "docs/recipes.md"), -1)
-	require.Len(t, headings, 9)
+	require.Len(t, headings, 10)
 	for _, h := range headings {
 		require.Contains(t, string(source), `recipe(t, "`+h[1]+`"`)
 	}
@@ -44,6 +44,18 @@ func TestRecipe_TooManyRequests(t *testing.T) {
 	require.Equal(t, 300, b.lines("hemispheres.jsonl"))
 	require.Regexp(t, `^{"id":"ci37868143","ns":"north","ew":"west"}\n`, b.read("hemispheres.jsonl"))
 	require.NoFileExists(t, b.path("hemispheres.jsonl.errors.jsonl"), "a refused request is not a failed item")
+}
+
+func TestRecipe_EachRecord(t *testing.T) {
+	t.Parallel()
+	pytest.Find(t)
+	port := freePort(t)
+	listens := "until (: < /dev/tcp/127.0.0.1/" + port + ") 2>/dev/null; do sleep 0.05; done" // a person is slower than the server's start
+	b := recipe(t, "An API for each record", "8430 100 &", port+" 100 &\n"+listens, "8430", port)
+	require.Equal(t, 300, b.lines("api.jsonl"))
+	require.Regexp(t, `^{"id":"ci37868143","ns":"north","ew":"west"}\n`, b.read("api.jsonl"))
+	require.Equal(t, b.read("api.jsonl"), b.read("lists.jsonl"))
+	require.NoFileExists(t, b.path("api.jsonl.errors.jsonl"), "a refused request is not a failed item")
 }
 
 func TestRecipe_SmallFiles(t *testing.T) {

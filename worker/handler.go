@@ -15,7 +15,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Handler is what a pool does to its items: make one with [Each], [Batch], [Exec] or [Serve].
+// Handler is what a pool does to its items: make one with [Each], [Batch], [Exec], [Serve], [Command] or [HTTP].
 type Handler struct {
 	name     string
 	inside   bool      // it runs in this process

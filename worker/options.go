@@ -44,7 +44,8 @@ type Options struct {
 	// it begins with 1, makes more for as long as that gets more items done in the same time, and half as many when the
 	// handler asks to slow down. At most 1,000 in a slot, and 10,000 in all slots together.
 	AutoConcurrency bool
-	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler. Default: the worker chooses.
+	// CallItems is the most items of one call of a [Batch], [Exec] or [Serve] handler, or one of [HTTP] with lists. Default:
+	// the worker chooses.
 	CallItems int
 	// OneItem, instead of CallItems, hands items over one by one: a [Serve] program gets no lists.
 	OneItem bool

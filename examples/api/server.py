@@ -2,7 +2,8 @@
 
     python3 examples/api/server.py [PORT [REQUESTS_A_SECOND]]
 
-GET /hemisphere?lat=…&lon=… answers with JSON. GET /counts says how many requests were answered, and how many refused.
+GET /hemisphere?lat=…&lon=… answers with JSON. POST /hemisphere takes an earthquake, or a list of them, from whoever has
+a key ("Authorization: Bearer …", any will do), and answers with an object for each. GET /counts says how many requests were answered, and how many refused.
 Port 0 takes a free one. Once it listens, its address is printed.
 """
 
@@ -34,8 +35,18 @@ class Limit:
             return allowed
 
 
+def hemisphere(lat, lon):
+    return {"ns": "north" if lat >= 0 else "south", "ew": "east" if lon >= 0 else "west"}
+
+
+def of(quake):
+    lon, lat = quake["geometry"]["coordinates"][:2]
+    return {"id": quake["id"], **hemisphere(lat, lon)}
+
+
 class Handler(BaseHTTPRequestHandler):
     limit = None
+    protocol_version = "HTTP/1.1"  # connections are kept
 
     def do_GET(self):
         url = urlparse(self.path)
@@ -44,8 +55,15 @@ class Handler(BaseHTTPRequestHandler):
         if not self.limit.take():
             return self.answer(429, {"error": "too many requests"}, {"Retry-After": "1"})
         query = parse_qs(url.query)
-        lat, lon = float(query["lat"][0]), float(query["lon"][0])
-        self.answer(200, {"ns": "north" if lat >= 0 else "south", "ew": "east" if lon >= 0 else "west"})
+        self.answer(200, hemisphere(float(query["lat"][0]), float(query["lon"][0])))
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.headers.get("Authorization", "").startswith("Bearer "):
+            return self.answer(401, {"error": "no key"})
+        if not self.limit.take():
+            return self.answer(429, {"error": "too many requests"}, {"Retry-After": "1"})
+        self.answer(200, [of(quake) for quake in body] if isinstance(body, list) else of(body))
 
     def answer(self, status, value, headers={}):
         body = json.dumps(value).encode()
