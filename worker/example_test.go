@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"strings"
@@ -124,6 +126,24 @@ func ExampleSink() {
 	// item 1 failed: no word
 	// all jobs: 2 items ok, 1 failed
 	// job example: 3 items in calls
+}
+
+// A handler that sends each item to a server, and takes a part of its answer. The key is a variable of the environment.
+func ExampleHTTP() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		city := r.URL.Query().Get("city")
+		fmt.Fprintf(w, `{"found": {"name": %q, "letters": %d}}`, city, len(city))
+	}))
+	defer server.Close()
+	h := worker.HTTP(worker.HTTPOptions{
+		Method: "GET", URL: server.URL + "/search?city={city}", Headers: []string{"Authorization: Bearer $KEY"}, ResultPath: ".found.letters",
+		AllowOrigins: []string{server.URL}, // it is on this machine
+		Env:          func(string) (string, bool) { return "a-key", true },
+	})
+	runJob(h, "cities.jsonl", `{"city":"Lyon"}`, `{"city":"São Paulo"}`)
+	// Output:
+	// 4
+	// 10
 }
 
 // A program that serves the pool "thumbnails" until it gets Ctrl-C or SIGTERM, with eight batches

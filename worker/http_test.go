@@ -189,3 +189,21 @@ func TestHTTP_Outcomes(t *testing.T) {
 	require.Equal(t, 2, strings.Count(o.output, "\n"))
 	require.Equal(t, remote.Usage{In: 6, Out: 4}, opened.usage)
 }
+
+// A server that says beside a result that its limit is used up is left alone until it is reset.
+func TestHTTP_LimitUsedUp(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Ratelimit-Remaining-Requests", "0")
+		w.Header().Set("X-Ratelimit-Reset-Requests", "150ms")
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	items := strings.Repeat("1\n", 30)
+	o := f.run(HTTP(HTTPOptions{URL: server.URL, AllowOrigins: []string{server.URL}}), "in.jsonl", items)
+	require.Empty(t, o.failures)
+	require.Equal(t, items, o.output)
+	require.NotEmpty(t, o.slowDowns)
+}
