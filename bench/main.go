@@ -32,6 +32,8 @@ type bench struct {
 	rounds int
 	only   string
 	table  *tabwriter.Writer
+
+	servers map[float64]string // addresses of HTTP servers, by the share of requests that they refuse
 }
 
 func main() {

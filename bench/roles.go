@@ -60,6 +60,8 @@ func role(name string, args []string) error {
 		return bare(args[0], args[1], runtime.NumCPU(), blockBytes, goJSON, upper)
 	case "bare-sleep":
 		return bare(args[0], args[1], 64, blockBytes, encodingJSON, sleep)
+	case "bare-http":
+		return bareHTTP(args[0], args[1], args[3])
 	case "bare-each":
 		return bareEach(args[0])
 	case "stint-go":

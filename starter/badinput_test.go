@@ -115,7 +115,7 @@ func TestBadInput_RefusedBeforeAnythingStarts(t *testing.T) {
 		{"a directory that is none", 2, run("in.txt", "--dir", "nowhere"), []string{"dir", "nowhere", "no such file"}},
 		{"unknown flag", 2, run("in.txt", "--wat"), []string{"unknown flag: --wat", "--help"}},
 		{"unknown command", 2, []string{"frob", "in.txt"}, []string{`unknown command "frob"`, "--help"}},
-		{"unknown format", 2, run("in.txt", "--format", "xml"), []string{`format "xml"`, "use jsonl, json, csv, tsv, text or auto"}},
+		{"unknown format", 2, run("in.txt", "--format", "xml"), []string{`format "xml"`, "use jsonl, json, csv, tsv, text, text0 or auto"}},
 		{"negative window", 2, run("in.txt", "--window", "-1"), []string{"window -1", "use 1 to 10000"}},
 		{"absurd window", 2, run("in.txt", "--window", "1000000000000"), []string{"window 1000000000000", "use 1 to 10000"}},
 		{"number too large for a number", 2, run("in.txt", "--batch-items", "99999999999999999999"), []string{"batch-items", "out of range"}},
@@ -262,7 +262,7 @@ func TestBadInput_WholeInputs(t *testing.T) {
 		{"gzip cut short", "in.jsonl.gz", truncated[:len(truncated)/2], []string{"/in.jsonl.gz", "unexpected EOF"}},
 		{"no gzip at all", "in.jsonl.gz", records(10), []string{"/in.jsonl.gz", "gzip"}},
 		{"no zstandard at all", "in.jsonl.zst", records(10), []string{"/in.jsonl.zst"}},
-		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `its extension is ".data"`, "--format jsonl, json, csv, tsv or text"}},
+		{"an extension that says nothing", "in.data", "a\n", []string{"in.data", `its extension is ".data"`, "--format jsonl, json, csv, tsv, text or text0"}},
 		{"a header that is none", "in.csv", "a,a\n1,2\n", []string{"/in.csv", "CSV header", "give each its own name"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -227,7 +227,17 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 		}
 	})
-	return usageError("%w%s", err, didYouMean("--", names.SuggestionsFor(unknown.GetSpecifiedName())))
+	return usageError("%w%s", err, didYouMean("--", closest(unknown.GetSpecifiedName(), names.SuggestionsFor(unknown.GetSpecifiedName()))))
+}
+
+// closest returns those of some names that have the same letters as a name in another order; if none has, all.
+func closest(name string, names []string) []string {
+	letters := func(s string) string { return string(slices.Sorted(slices.Values([]rune(s)))) }
+	same := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return letters(other) != letters(name) })
+	if len(same) > 0 {
+		return same
+	}
+	return names
 }
 
 // wantedValues say what the flags of a type take, instead of what Go's packages say about it.
