@@ -230,12 +230,17 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usageError("%w%s", err, didYouMean("--", closest(unknown.GetSpecifiedName(), names.SuggestionsFor(unknown.GetSpecifiedName()))))
 }
 
-// closest returns those of some names that have the same letters as a name in another order; if none has, all.
+// closest returns those of some names that have the same letters as a name in another order, or else those that begin
+// with it; if there are none, all.
 func closest(name string, names []string) []string {
 	letters := func(s string) string { return string(slices.Sorted(slices.Values([]rune(s)))) }
-	same := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return letters(other) != letters(name) })
-	if len(same) > 0 {
-		return same
+	for _, far := range []func(string) bool{
+		func(other string) bool { return letters(other) != letters(name) },
+		func(other string) bool { return !strings.HasPrefix(other, name) },
+	} {
+		if near := slices.DeleteFunc(slices.Clone(names), far); len(near) > 0 {
+			return near
+		}
 	}
 	return names
 }
