@@ -35,7 +35,9 @@ func (b *bench) httpRows() []row {
 				return cmd
 			},
 			peer: func() *exec.Cmd { return b.role("bare-http", b.lines(items), b.slowServer(refused)) },
-			note: func() string { return fmt.Sprintf("a server that takes %v, %d requests at once", httpTakes, httpAtOnce) },
+			note: func() string {
+				return fmt.Sprintf("a server that takes %v, %d requests at once", httpTakes, httpAtOnce)
+			},
 		}
 	}
 	return []row{one("http, 500 at once", "≤ 1.15", 0), one("http, 500 at once, 0.5 % refused", "≤ 1.25", 0.005)}
