@@ -174,6 +174,7 @@ type httpHandler struct {
 	endpoint *remote.Endpoint
 	size     calls.CallSize
 	refusals refusals
+	outcasts outcasts
 	stops    stopRequests
 
 	mu    sync.Mutex

@@ -140,6 +140,41 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// A request that is refused again and again while others are answered has failed; one that is refused as all others are
+// waits for as long as it takes.
+func TestOutcasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p outcasts
+		one, other := refusedKey{run: "r", first: 1, items: 1}, refusedKey{run: "r", first: 2, items: 1}
+		for range 1000 {
+			require.False(t, p.refused(one), "nobody is answered")
+			time.Sleep(time.Minute)
+		}
+		for range 99 {
+			p.answered(other)
+		}
+		require.False(t, p.refused(one))
+		p.answered(other)
+		require.True(t, p.refused(one))
+		require.Empty(t, p.waiting)
+
+		times := 1
+		for !p.refused(one) {
+			for range 3 {
+				p.answered(other)
+			}
+			time.Sleep(20 * time.Second)
+			times++
+		}
+		require.Equal(t, 1+34, times, "after 34 times there were 102 other answers, in 11 minutes")
+
+		require.False(t, p.refused(one))
+		p.answered(one)
+		require.Empty(t, p.waiting, "its answer ends it")
+	})
+}
+
 // A run of a job is asked to stop once, unless that has failed.
 func TestStopRequests(t *testing.T) {
 	t.Parallel()

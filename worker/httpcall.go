@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-run/stint/internal/base/backoff"
-	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/run/remote"
@@ -67,6 +65,7 @@ func (r *httpRequest) send() (goOn bool, err error) {
 		return r.failed(ctx, err)
 	}
 	r.refusals.answered()
+	r.outcasts.answered(r.key())
 	r.spent(reply.Usage)
 	if reply.SlowDown {
 		r.c.SlowDown(slowDownTime(reply.Wait))
@@ -79,6 +78,11 @@ func (r *httpRequest) send() (goOn bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// key distinguishes the request from all others.
+func (r *httpRequest) key() refusedKey {
+	return refusedKey{r.c.Run, r.c.Stage, r.items[0].Ordinal, len(r.items)}
 }
 
 // add adds the outcome of an item, the next in order.
@@ -120,10 +124,14 @@ func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error
 	}
 	r.spent(f.Usage)
 	switch {
+	case f.SlowDown && len(r.items) == 1 && r.outcasts.refused(r.key()):
+		f.Verdict = remote.Fail // such as a request that is larger than the limit itself
+		r.fail(0, f)
+		return true, nil
 	case f.SlowDown:
 		wait := f.Wait
 		if wait <= 0 {
-			wait = r.refusals.wait(r.c.Backoff)
+			wait = r.refusals.wait(min(r.c.Backoff, firstRefusal))
 		}
 		r.c.SlowDown(slowDownTime(wait))
 		return false, nil
@@ -193,6 +201,10 @@ func (r *httpRequest) stop(ctx context.Context, f *remote.Fault) (goOn bool) {
 // stopReaches is how long a stop that a call has asked for may take to reach it.
 const stopReaches = 30 * time.Second
 
+// firstRefusal is the longest first wait after a refusal that states none: it may have come at random, and if it has not,
+// the waits soon double to what is needed.
+const firstRefusal = 100 * time.Millisecond
+
 // slowDownTime returns a wait as slow-down requests have it.
 func slowDownTime(stated time.Duration) time.Duration {
 	return min(max(stated, 100*time.Millisecond), time.Hour)
@@ -224,37 +236,6 @@ func idempotencyKey(c *calls.Call, items []calls.Item) string {
 		key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 	}
 	return key
-}
-
-// refusals finds how long to wait after refusals that state no wait: twice as long each time, until there is an
-// answer. It is safe for concurrent use.
-type refusals struct {
-	mu    sync.Mutex
-	row   int
-	until time.Time // what was under way before is refused, too, or answered
-}
-
-func (r *refusals) wait(first time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	fresh := now.After(r.until)
-	if fresh {
-		r.row++
-	}
-	d := backoff.Delay(first, r.row, limits.MaxBackoff)
-	if fresh {
-		r.until = now.Add(d)
-	}
-	return d
-}
-
-func (r *refusals) answered() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Now().After(r.until) {
-		r.row = 0
-	}
 }
 
 // stopRequests has each run of a job asked to stop once, however many calls find that it should. It is safe for
