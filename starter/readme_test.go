@@ -30,11 +30,17 @@ func TestReadme_TryIt(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "9,997 items ok, 3 failed")
 }
 
-// Install stands before the first use, and says what it costs.
+// Install stands before what is to be pasted, and says what it costs. The first screen has a line for each kind of
+// handler.
 func TestReadme_Install(t *testing.T) {
 	t.Parallel()
 	readme := document(t, "README.md")
-	require.Less(t, strings.Index(readme, "go install ."), strings.Index(readme, "stint run "))
+	before, _, _ := strings.Cut(readme, "\n## Try it\n")
+	require.Contains(t, before, "go install .")
+	first, _, _ := strings.Cut(before, "\n## Install\n")
+	for _, flag := range []string{"--exec", "--each", "--http", "--serve"} {
+		require.Contains(t, first, "stint run "+flag)
+	}
 	install := section(t, readme, "## Install")
 	for _, part := range []string{"go install .", "go build -o stint .", "docker build -t stint .", "first build", "GB", "minutes", "go test -timeout 2h ./..."} {
 		require.Contains(t, install, part)
