@@ -78,8 +78,8 @@ func RetryAfter(after time.Duration, cause ...error) error {
 
 // SlowDown returns the error that a handler returns if a service that it uses asks for fewer requests. The item, or
 // the call, has not failed: it is repeated after that time. If many calls end so, a tenth of the last 128 or
-// four in a row, nothing else is begun for that time either, the rate of the whole job is lowered, and recovers
-// automatically. after is 100 ms … 1 h.
+// four in a row (with many under way a tenth of these), nothing else is begun for that time either, the rate of the
+// whole job is lowered, and recovers automatically. after is 100 ms … 1 h.
 func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
 // slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are

@@ -45,6 +45,30 @@ func TestD13_BrakeMindsTheShare(t *testing.T) {
 	})
 }
 
+// A burst of calls, few of which are refused at random and therefore first, does not slow a job down; one that is
+// refused as a whole does.
+func TestBrake_Burst(t *testing.T) {
+	t.Parallel()
+	const burst = 500
+	for refused, slow := range map[int]bool{10: false, 60: true, burst: true} {
+		b := &Brake{}
+		slowed := false
+		for range burst {
+			b.began()
+		}
+		for range refused {
+			slowed = b.refused(time.Second) || slowed
+			b.ended()
+		}
+		for range burst - refused {
+			b.answered(1)
+			b.ended()
+		}
+		require.Equal(t, slow, slowed, "%d of %d", refused, burst)
+		require.Zero(t, b.under.Load())
+	}
+}
+
 // Answers push older calls out, however many come at once.
 func TestBrake_Shift(t *testing.T) {
 	t.Parallel()

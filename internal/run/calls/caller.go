@@ -228,6 +228,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 	}
 	c.Answer.admit(&a.Call)
 	c.Observer.CallBegan(c.Job)
+	c.Brake.began()
 	c.Lane.slowed.Store(0)
 	c.Lane.braked.Store(false)
 	a.began = time.Now()
@@ -239,6 +240,7 @@ func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	items, call, mark, err := a.items, &a.Call, a.mark, a.err
 	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began)}
 	defer func() { c.Observer.CallEnded(stats) }()
+	c.Brake.ended()
 	c.Lane.afterCall()
 	c.Expiries += call.expiries
 	got := c.Answer.Count - mark.count

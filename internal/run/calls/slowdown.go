@@ -67,7 +67,8 @@ func (m *Watch) SitOut(d time.Duration) {
 // of late the job slows down; otherwise the item waits alone. It is safe for concurrent use; with a nil Brake
 // each request counts.
 type Brake struct {
-	used atomic.Bool // a call has been refused
+	used  atomic.Bool  // a call has been refused
+	under atomic.Int64 // calls under way
 
 	mu     sync.Mutex
 	recent [2]uint64 // of the last calls, the youngest in the lowest bit: 1 if it was refused
@@ -78,9 +79,23 @@ const (
 	// braked of the last 128 calls refused is a high share: a tenth.
 	braked = 13
 	// inRow is how many calls refused in a row are a high share, whatever was before. Of calls that are refused
-	// at random, one in fifty, one in six million completes such a row.
+	// at random, one in fifty, one in six million completes such a row. Of many calls under way a tenth must be in it:
+	// a refusal comes sooner than an answer, so that those of a whole burst come first.
 	inRow = 4
 )
+
+// began and ended count a call under way.
+func (b *Brake) began() {
+	if b != nil {
+		b.under.Add(1)
+	}
+}
+
+func (b *Brake) ended() {
+	if b != nil {
+		b.under.Add(-1)
+	}
+}
 
 // answered takes in so many answers.
 func (b *Brake) answered(n int) {
@@ -106,8 +121,8 @@ func (b *Brake) refused(after time.Duration) (slow bool) {
 	}
 	b.shift(1)
 	b.recent[0] |= 1
-	const row = 1<<inRow - 1
-	slow = b.recent[0]&row == row || bits.OnesCount64(b.recent[0])+bits.OnesCount64(b.recent[1]) >= braked
+	row := min(max(inRow, b.under.Load()/10), 64)
+	slow = int64(bits.TrailingZeros64(^b.recent[0])) >= row || bits.OnesCount64(b.recent[0])+bits.OnesCount64(b.recent[1]) >= braked
 	if until := now.Add(after); slow && until.After(b.until) {
 		b.until = until
 	}

@@ -66,6 +66,7 @@ func (c *Caller) Stream(lines Stream) (accepted bool, err error) {
 	err = c.Handler.Call(&a.Call)
 	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began)}
 	defer func() { c.Observer.CallEnded(stats) }()
+	c.Brake.ended()
 	c.Lane.afterCall()
 	slow := time.Duration(c.Lane.slowed.Load())
 	stats.SlowDown, stats.Refused = c.Lane.braked.Load(), slow > 0
