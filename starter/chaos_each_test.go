@@ -11,7 +11,7 @@ func TestChaos_EachShort(t *testing.T) {
 // TestChaos_Each: whatever fails, each item has the result of its own command, once and in order.
 func TestChaos_Each(t *testing.T) {
 	t.Parallel()
-	chaotic(t, func(t *testing.T) { withstandEach(t, 20_000, 30) })
+	chaotic(t, func(t *testing.T) { withstandEach(t, 5_000, 15) })
 }
 
 // withstandEach is withstand for a command that is run for each item.
