@@ -10,14 +10,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// ParseShell returns the template of a script for a shell: sh, dash or bash, or a path to it. A placeholder becomes a reference to a
-// variable, quoted as its place asks for: values are never text of the script. A script without a placeholder has the
-// item as $1.
+// parseShell returns the template of a script for a shell: sh, dash or bash, or a path to it. A placeholder becomes a
+// reference to a variable, quoted as its place asks for: values are never text of the script. A script without a
+// placeholder has the item as $1, unless it is given in another way.
 //
 // The variables get their values before the script begins, from its arguments, which it does not see: a function has
 // arguments of its own, and set and shift change them.
-func ParseShell(script, shell string) (*Template, error) { return parseShell(script, shell, false) }
-
 func parseShell(script, shell string, given bool) (*Template, error) {
 	var dialect syntax.LangVariant
 	switch path.Base(shell) {

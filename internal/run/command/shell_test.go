@@ -48,7 +48,7 @@ func TestParseShell_ValuesArrive(t *testing.T) {
 			scripts = append([]string{`printf '%s\0' $'{}'`, `printf '%s\0' $'\x41{}' | tail -c +2`, `printf '%s\0' <(:) {} | tail -z -n 1`}, places...)
 		}
 		for _, script := range scripts {
-			template, err := ParseShell(script, shell)
+			template, err := New(nil, script, shell, false)
 			require.NoError(t, err, script)
 			for range 12 {
 				value := randomValue(random)
@@ -88,7 +88,7 @@ func TestParseShell_Braces(t *testing.T) {
 		"echo {}\n# it's a comment\necho x":                   "v\nx\n",
 		`echo {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {-1.}`: "1 2 3 4 5 6 7 8 9 10 11\n",
 	} {
-		template, err := ParseShell(script, "sh")
+		template, err := New(nil, script, "sh", false)
 		require.NoError(t, err, script)
 		item := &Item{Data: []byte("v")}
 		if strings.Contains(script, "{10}") {
@@ -134,7 +134,7 @@ func TestParseShell_Refuses(t *testing.T) {
 		`a=([{x}]=1)`:                    "{x} stands in an index",
 		`for (( i={x}; ; )); do :; done`: "{x} stands in arithmetic",
 	} {
-		template, err := ParseShell(script, "bash")
+		template, err := New(nil, script, "bash", false)
 		if want == "" && err == nil { // it is no place for a placeholder, and harmless
 			words, err := template.Words(&Item{Data: []byte(`{"x": "$(touch owned)"}`), JSON: true})
 			require.NoError(t, err)
@@ -152,18 +152,18 @@ func TestParseShell_Refuses(t *testing.T) {
 func TestParseShell_Shells(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"sh", "/bin/bash", "/bin/dash"} {
-		template, err := ParseShell("echo {}", shell)
+		template, err := New(nil, "echo {}", shell, false)
 		require.NoError(t, err)
 		require.Equal(t, shell, template.Program())
 	}
-	_, err := ParseShell("echo {}", "fish")
+	_, err := New(nil, "echo {}", "fish", false)
 	require.EqualError(t, err, `shell "fish": use sh, dash or bash`)
 }
 
 // Many values of a JSON item arrive as well, and a script may hold what looks like a mark.
 func TestParseShell_Fields(t *testing.T) {
 	t.Parallel()
-	template, err := ParseShell(`: StintValue0End; printf '%s\0' {a} "{b}" '{c.d}' {a/.}`, "sh")
+	template, err := New(nil, `: StintValue0End; printf '%s\0' {a} "{b}" '{c.d}' {a/.}`, "sh", false)
 	require.NoError(t, err)
 	data, err := json.Marshal(map[string]any{"a": "x y/$(id).z", "b": 1, "c": map[string]any{"d": "'"}})
 	require.NoError(t, err)
