@@ -94,6 +94,26 @@ func (e *execution) cameBack() {
 	})
 }
 
+// tellBegun tells the leg, once, that the execution has begun its last request, if its share of limits is of use to
+// another one then.
+func (e *execution) tellBegun() {
+	share, signal := e.in.Share, e.acts.opts.Signal
+	if e.told || share == nil || share.Requests == 0 && share.TokenRate == 0 || signal == nil || !e.allBegun.Load() || !e.allow.Idle() {
+		return
+	}
+	e.told = true
+	info := activity.GetInfo(e.ctx)
+	begun := wire.Begun{Activity: info.ActivityID, Turn: e.allow.Turn()}
+	failed := func(err error) {
+		activity.GetLogger(e.ctx).Error("reporting that a batch has begun all its requests", "error", err)
+	}
+	trap.Watched("reporting that a batch has begun all its requests", failed, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), awayPause)
+		defer cancel()
+		_ = signal(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, wire.SignalBegun, begun)
+	})
+}
+
 // ignoresContext is why a call runs on that was left behind.
 const ignoresContext = "a Go function that ignores its cancelled context"
 

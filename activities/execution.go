@@ -40,6 +40,9 @@ type execution struct {
 	line     *line
 	hope     *calls.Hope
 	trials   *calls.Trials
+	allow    *calls.Allowance
+	allBegun atomic.Bool // all items have been handed out
+	told     bool        // that the leg knows that
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
@@ -117,8 +120,9 @@ func (e *execution) openStore() (dir store.Dir, err error) {
 func (e *execution) limits() calls.WatchLimits {
 	limits := calls.WatchLimits{
 		Call: e.in.Calls.Timeout, Slice: e.in.Slice, Grace: e.in.Grace,
-		Drain:   e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
-		Stopped: e.ctx.Done(), Watchdog: e.acts.opts.Watchdog, Worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
+		Drain:     e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
+		Allowance: e.allow,
+		Stopped:   e.ctx.Done(), Watchdog: e.acts.opts.Watchdog, Worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
 		Left: func(call calls.LeftCall) { e.acts.left.add(e, call) },
 	}
 	if !activity.IsActivity(e.ctx) {
@@ -143,6 +147,7 @@ func (e *execution) limits() calls.WatchLimits {
 		if held = now; stall.GivenUp(e.ctx) == nil {
 			offer(time.Now())
 		}
+		e.tellBegun()
 	}
 	limits.Notice = func(ctx context.Context) (wire.StopNotice, bool) {
 		if disowned(e.ctx) {
@@ -175,6 +180,7 @@ func (e *execution) close() {
 // whereabouts returns what heartbeats report. held are the timers of the call in hand.
 func (e *execution) whereabouts(held []watchdog.Held) wire.Hint {
 	hint := wire.Hint{Batch: e.in.Batch.String()}
+	hint.Usage = e.allow.Used()
 	hint.First, hint.Count = e.inHand.items(e.in.Batch.First)
 	hint.SlotRef = e.slot.Describe()
 	held = append(e.slot.Timers(), held...)

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -64,13 +65,15 @@ func beating(ctx context.Context, details ...any) (stop func() bool) {
 // beat returns what offers heartbeats: it sends one if the server expects one, or if something has been answered.
 func (e *execution) beat(timeout time.Duration, send func()) func(now time.Time) {
 	throttle, offered := newHeartbeatThrottle(timeout), e.began
+	var paid job.Usage // that the server knows of
 	return func(now time.Time) {
-		expected := false
+		used := e.allow.Used()
+		expected := used != paid && now.Sub(throttle.last) >= progressEvery // what a dead worker has paid for should be known
 		if now.Sub(offered) >= timeout/4 {
-			offered, expected = now, throttle.send(now)
+			offered, expected = now, throttle.send(now) || expected
 		}
 		if e.acts.progress.due(e.in.Ref.Run, now) || expected {
-			throttle.last = now
+			throttle.last, paid = now, used
 			send()
 		}
 	}

@@ -235,6 +235,7 @@ func (l *line) fresh() *assignment {
 	if l.block == nil {
 		if err := l.next(size); errors.Is(err, io.EOF) {
 			l.drained = true
+			l.noteBegun()
 			return nil
 		} else if err != nil {
 			l.failed(err)
@@ -264,6 +265,7 @@ func (l *line) handOut(p *assignment) {
 // reportLeft reports to the slot how many items are not handed out. If none of them can be now, the slot has room for
 // others'.
 func (l *line) reportLeft() {
+	l.noteBegun()
 	if l.serial || !l.available() {
 		l.e.slot.Left(0)
 		return
@@ -276,6 +278,11 @@ func (l *line) reportLeft() {
 		left += int64(len(b.items) - b.handed)
 	}
 	l.e.slot.Left(left)
+}
+
+// noteBegun notes whether all items have been handed out, and none is called again.
+func (l *line) noteBegun() {
+	l.e.allBegun.Store((l.drained || l.left() <= 0) && l.block == nil && len(l.parked) == 0)
 }
 
 // next reads the next block, of one call or several small ones.

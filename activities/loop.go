@@ -64,14 +64,16 @@ func (e *execution) slotAt(of func(*loops.Slot) job.LoopSlot) *job.LoopSlot {
 	return &at
 }
 
-// broken returns err, with which the execution has failed. If it is one of a loop's slot, the error's detail is where
-// that stands: the next execution begins there.
+// broken returns err, with which the execution has failed. Its detail is what the execution has used; if it is one of a
+// loop's slot also where that stands: the next execution begins there.
 func (e *execution) broken(err error) error {
-	if e.loop.Load() == nil {
+	hint := wire.Hint{Usage: e.allow.Used()}
+	if e.loop.Load() != nil {
+		hint = e.whereabouts(nil)
+		hint.Clock = e.slotAt((*loops.Slot).Broken)
+	} else if hint.Usage.IsZero() {
 		return err
 	}
-	hint := e.whereabouts(nil)
-	hint.Clock = e.slotAt((*loops.Slot).Broken)
 	var app *temporal.ApplicationError
 	switch {
 	case errors.As(err, &app):

@@ -78,6 +78,7 @@ func (e *execution) process() (wire.ProcessResult, error) {
 		e.acts.progress.begin(e)
 		defer e.acts.progress.end(e)
 	}
+	e.allow = calls.NewAllowance(e.in.Share)
 	e.watch = calls.StartWatch(e.ctx, e.limits()) // first: opening may take long, and heartbeats go on meanwhile
 	defer e.watch.Stop()
 	if err := e.open(); err != nil {
@@ -116,7 +117,8 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 	if activity.IsActivity(e.ctx) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
-	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited, e.watch.SlowedDown()
+	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited+e.allow.Waited(), e.watch.SlowedDown()
+	result.Turn = e.allow.Turn()
 	if why := e.watch.Unbegun(); why != nil {
 		result.Unbegun = text.Fit(why.Error(), maxReason)
 	}
@@ -132,7 +134,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}
 	result.Totals.Add(job.Totals{
-		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: job.CallTimes(e.times.String()),
+		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: job.CallTimes(e.times.String()), Usage: e.allow.Used(),
 	})
 	return result, nil
 }

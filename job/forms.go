@@ -39,6 +39,14 @@ func (r *Rate) Set(text string) error {
 	return nil
 }
 
+// SetPerMinute reads a rate as a number a minute, "500", or as [Rate.Set] does if it has a unit.
+func (r *Rate) SetPerMinute(text string) error {
+	if text != noneText && !strings.Contains(text, "/") {
+		text += "/m"
+	}
+	return r.Set(text)
+}
+
 // String returns the rate in items a second, or "none".
 func (r Rate) String() string {
 	if r == 0 {
@@ -122,8 +130,8 @@ func (r Report) Percent() (percent int64, ok bool) {
 }
 
 // Percent returns how much of the job was done at that time, as of a [Report].
-func (m Milestone) Percent() (percent int64, ok bool) {
-	return percentOf(m.Done(), m.Planned, m.PlanDone, m.Bytes, m.TotalBytes)
+func (c Counted) Percent() (percent int64, ok bool) {
+	return percentOf(c.Done(), c.Planned, c.PlanDone, c.Bytes, c.TotalBytes)
 }
 
 func percentOf(done, planned int64, all bool, bytes, total int64) (percent int64, ok bool) {

@@ -58,6 +58,11 @@ type Totals struct {
 	// CallTimes is how long these calls took.
 	CallTimes CallTimes `json:"call_times,omitempty"`
 
+	// Usage is what calls have used of services that are paid for. LostUsage is that of executions which were lost with
+	// their workers, so far as these had reported it: their calls are made again, and count in Usage then.
+	Usage     Usage `json:"usage,omitzero"`
+	LostUsage Usage `json:"lost_usage,omitzero"`
+
 	InputBytes int64         `json:"input_bytes"` // bytes of input done
 	Busy       time.Duration `json:"busy_ns"`     // time spent in Process, summed over slots, in nanoseconds
 }
@@ -85,8 +90,17 @@ func (t *Totals) Add(o Totals) {
 	t.Calls += o.Calls
 	t.CallItems += o.CallItems
 	t.CallTimes = t.CallTimes.Plus(o.CallTimes)
+	t.Usage.Add(o.Usage)
+	t.LostUsage.Add(o.LostUsage)
 	t.InputBytes += o.InputBytes
 	t.Busy += o.Busy
+}
+
+// Spent returns all that calls have used, that of lost executions included.
+func (t Totals) Spent() Usage {
+	spent := t.Usage
+	spent.Add(t.LostUsage)
+	return spent
 }
 
 // OnlySums reports whether the handler seems to sum its items up, as the filter 'wc -l' does: calls of several items
@@ -176,6 +190,7 @@ func addStages(sum, more []StageReport) []StageReport {
 			s.Done += m.Done
 			s.Failed += m.Failed
 			s.Busy += m.Busy
+			s.Usage.Add(m.Usage)
 		}
 	}
 	return sum
@@ -377,6 +392,8 @@ type StageReport struct {
 	Failed  int64 `json:"failed"`
 	// Busy is the time spent in it, summed over slots, in nanoseconds.
 	Busy time.Duration `json:"busy"`
+	// Usage is what its calls have used of services that are paid for.
+	Usage Usage `json:"usage,omitzero"`
 }
 
 // String describes the stage: "stage score (pool scorers): 3 batches waiting · 2 in flight · 1,200 items done · 7
@@ -487,20 +504,18 @@ func (r Report) String() string {
 	return fmt.Sprintf("%s: %s, %s ok, %s failed", r.Job, r.State, text.Count(r.OK, "item"), text.Thousands(r.Failed))
 }
 
-// Counted is what a leg reports to its job of its progress, or a job to those who list it.
+// Counted is how far a leg of a job, or a job, had come at a time.
 type Counted struct {
 	OK      int64     `json:"ok"`
 	Failed  int64     `json:"failed,omitempty"`
 	Dropped int64     `json:"dropped,omitempty"`
 	Batches int64     `json:"batches,omitempty"`
 	Bytes   int64     `json:"bytes,omitempty"` // of input
+	Spent   Usage     `json:"spent,omitzero"`  // that of lost executions included
 	At      time.Time `json:"at"`
-}
 
-// Milestone is how far a job had come at a time: the value of MemoProgress.
-type Milestone struct {
-	Counted
-	Planned    int64 `json:"planned"`               // items found
+	// Of a job only:
+	Planned    int64 `json:"planned,omitempty"`     // items found
 	PlanDone   bool  `json:"plan_done,omitempty"`   // all items have been found
 	TotalBytes int64 `json:"total_bytes,omitempty"` // of input; 0: not known
 }

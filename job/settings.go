@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
 )
@@ -18,18 +19,28 @@ type Settings struct {
 	BatchItems *int64     `json:"batch_items,omitempty"` // 0: automatic; from the next page of batches on
 	MaxFailed  *Tolerance `json:"max_failed,omitempty"`
 	Rate       *Rate      `json:"rate,omitempty"` // 0: no limit
+	// RequestRate and TokenRate, 0: no limit, MaxCost and MaxTokens, 0: no budget, and Deadline, "": none, are as in [Spec].
+	RequestRate *Rate   `json:"request_rate,omitempty"`
+	TokenRate   *Rate   `json:"token_rate,omitempty"`
+	MaxCost     *Money  `json:"max_cost,omitempty"`
+	MaxTokens   *int64  `json:"max_tokens,omitempty"`
+	Deadline    *string `json:"deadline,omitempty"`
 	// Windows are those of stages, by their names (see [Stage]); 0: that of the job. Others stay as they are.
 	Windows map[string]int `json:"windows,omitempty"`
 }
 
 // IsZero reports whether no setting is set.
 func (s Settings) IsZero() bool {
-	return s.Window == nil && s.BatchItems == nil && s.MaxFailed == nil && s.Rate == nil && len(s.Windows) == 0
+	return s.Window == nil && s.BatchItems == nil && s.MaxFailed == nil && s.Rate == nil && len(s.Windows) == 0 &&
+		s.RequestRate == nil && s.TokenRate == nil && s.MaxCost == nil && s.MaxTokens == nil && s.Deadline == nil
 }
 
 // Settings returns the spec's settings; none is nil. Windows has all stages that pools run.
 func (s Spec) Settings() Settings {
-	c := Settings{Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate}
+	c := Settings{
+		Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate,
+		RequestRate: &s.RequestRate, TokenRate: &s.TokenRate, MaxCost: &s.MaxCost, MaxTokens: &s.MaxTokens, Deadline: &s.Deadline,
+	}
 	for _, stage := range s.StagePools() {
 		if c.Windows == nil {
 			c.Windows = map[string]int{}
@@ -47,22 +58,26 @@ func (s Spec) CheckSettings(c Settings) error {
 
 // With returns the spec with those settings that are not nil.
 func (s Spec) With(c Settings) Spec {
-	if c.Window != nil {
-		s.Window = *c.Window
-	}
-	if c.BatchItems != nil {
-		s.BatchItems = *c.BatchItems
-	}
-	if c.MaxFailed != nil {
-		s.MaxFailed = *c.MaxFailed
-	}
-	if c.Rate != nil {
-		s.JobRate = *c.Rate
-	}
+	change(&s.Window, c.Window)
+	change(&s.BatchItems, c.BatchItems)
+	change(&s.MaxFailed, c.MaxFailed)
+	change(&s.JobRate, c.Rate)
+	change(&s.RequestRate, c.RequestRate)
+	change(&s.TokenRate, c.TokenRate)
+	change(&s.MaxCost, c.MaxCost)
+	change(&s.MaxTokens, c.MaxTokens)
+	change(&s.Deadline, c.Deadline)
 	if len(c.Windows) > 0 {
 		s.Stages, _ = withWindows(s.Stages, c.Windows) // CheckSettings has the error
 	}
 	return s
+}
+
+// change sets a field to a value, unless that is nil.
+func change[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }
 
 // settingNames reads each setting as people write it.
@@ -92,6 +107,34 @@ var settingNames = map[string]func(*Settings, string) error{
 		s.Rate = new(Rate)
 		return s.Rate.Set(v)
 	},
+	"rpm": func(s *Settings, v string) error {
+		s.RequestRate = new(Rate)
+		return s.RequestRate.SetPerMinute(v)
+	},
+	"tpm": func(s *Settings, v string) error {
+		s.TokenRate = new(Rate)
+		return s.TokenRate.SetPerMinute(v)
+	},
+	"max-cost": func(s *Settings, v string) error {
+		s.MaxCost = new(Money)
+		return s.MaxCost.Set(v)
+	},
+	"max-tokens": func(s *Settings, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if v != noneText && (err != nil || n < 0) {
+			return fmt.Errorf("max-tokens %q: use a number of tokens, or none", v)
+		}
+		s.MaxTokens = &n
+		return nil
+	},
+	"deadline": func(s *Settings, v string) error {
+		if v == noneText {
+			v = ""
+		}
+		s.Deadline = &v
+		_, err := Spec{Deadline: v}.DeadlineAfter(time.Time{})
+		return err
+	},
 }
 
 // stageWindow ends the name of a stage's window: "score.window".
@@ -110,10 +153,10 @@ func (s *Settings) setStageWindow(stage, text string) error {
 	return nil
 }
 
-// ParseSettings reads settings written as name=value; the names are window, batch-items, max-failed
-// and rate, and STAGE.window for the window of a stage, whose auto is the job's. The error names every invalid one.
-func ParseSettings(texts []string) (Settings, error) {
-	var s Settings
+// Parse sets settings written as name=value; the names are window, batch-items, max-failed, rate, rpm and tpm (limits of
+// requests and tokens, a minute), max-cost, max-tokens and deadline, and STAGE.window for the window of a stage, whose
+// auto is the job's. The error names every invalid one.
+func (s *Settings) Parse(texts []string) error {
 	var errs []error
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
@@ -127,8 +170,8 @@ func ParseSettings(texts []string) (Settings, error) {
 		case set == nil:
 			errs = append(errs, fmt.Errorf("%q: unknown setting: use %s, or STAGE.window", name, strings.Join(slices.Sorted(maps.Keys(settingNames)), ", ")))
 		default:
-			errs = append(errs, set(&s, value))
+			errs = append(errs, set(s, value))
 		}
 	}
-	return s, errors.Join(errs...)
+	return errors.Join(errs...)
 }

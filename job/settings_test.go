@@ -63,11 +63,13 @@ func TestTolerance(t *testing.T) {
 
 func TestParseSettings(t *testing.T) {
 	t.Parallel()
-	s, err := ParseSettings([]string{"window=16", "batch-items=0", "max-failed=5%", "rate=90/m"})
+	var s Settings
+	err := s.Parse([]string{"window=16", "batch-items=0", "max-failed=5%", "rate=90/m"})
 	require.NoError(t, err)
 	window, items, most, rate := 16, int64(0), Tolerance("5%"), Rate(1500)
 	require.Equal(t, Settings{Window: &window, BatchItems: &items, MaxFailed: &most, Rate: &rate}, s)
-	auto, err := ParseSettings([]string{"window=auto"})
+	var auto Settings
+	err = auto.Parse([]string{"window=auto"})
 	require.NoError(t, err)
 	require.Zero(t, *auto.Window)
 	for text, numbers := range map[string][2]int{"64": {64, 64}, "auto": {0, 0}, "auto (400)": {0, 400}} {
@@ -76,8 +78,8 @@ func TestParseSettings(t *testing.T) {
 	spec := valid().With(s)
 	require.Equal(t, s, spec.Settings())
 	require.Equal(t, valid(), valid().With(Settings{}))
-	_, err = ParseSettings([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
-	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, max-failed, rate, window, or STAGE.window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
+	err = new(Settings).Parse([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
+	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, deadline, max-cost, max-failed, max-tokens, rate, rpm, tpm, window, or STAGE.window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
 		require.ErrorContains(t, err, text)
 	}
 }

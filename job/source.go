@@ -281,6 +281,10 @@ func (l *Loop) check(s Spec) []error {
 	refuse("BatchTimeout", s.BatchTimeout != 0, "Spec.CallTimeout limits a tick")
 	refuse("Window", s.Window != 0, "its slots say how much runs at once")
 	refuse("JobRate", s.JobRate != 0, "its interval says how often it runs")
+	refuse("RequestRate", s.RequestRate != 0, "its interval says how often it runs")
+	refuse("TokenRate", s.TokenRate != 0, "its interval says how often it runs")
+	refuse("MaxCost", s.MaxCost != 0, "its ticks have no end to save for")
+	refuse("MaxTokens", s.MaxTokens != 0, "its ticks have no end to save for")
 	refuse("MaxFailed", s.MaxFailed != "", "Spec.OnError says whether it continues after a failed tick")
 	return errs
 }

@@ -132,6 +132,21 @@ type Spec struct {
 	// JobRate limits the items a second of the whole job, up to [limits.MaxRate]; default no limit. A burst
 	// has at most one second's items.
 	JobRate Rate `json:"job_rate,omitempty"`
+	// RequestRate limits the requests of the whole job, repeated ones included: of a handler that makes requests itself
+	// (worker.HTTP) these, of any other its calls. Unlike JobRate it allows no burst. TokenRate limits the tokens that they
+	// use, by an estimate until the answer says how many these are. Both are up to [limits.MaxRate] a second; default no
+	// limit. LimitBy names a field of the items, "tenant" or "a.b": the limits hold for each of its values, up to 10,000
+	// at a time.
+	RequestRate Rate   `json:"request_rate,omitempty"`
+	TokenRate   Rate   `json:"token_rate,omitempty"`
+	LimitBy     string `json:"limit_by,omitempty"`
+	// MaxCost and MaxTokens are a budget of the job, all its runs together: when its calls have used so much, it stops in
+	// order, and can be resumed with more. It is exceeded by calls in hand at most. 0: none.
+	MaxCost   Money `json:"max_cost,omitempty"`
+	MaxTokens int64 `json:"max_tokens,omitempty"`
+	// Deadline is when the job stops in order if it still runs, and can be resumed: a time in RFC 3339 form, or a duration
+	// from the start of its run, such as "90m". Empty: never.
+	Deadline string `json:"deadline,omitempty"`
 
 	// Init, Shutdown and Cleanup name hooks of the pool's workers, or of another pool's as
 	// "POOL/NAME": at most 20 each, run one after the other. Init runs before the first batch,
@@ -294,7 +309,52 @@ func (s Spec) checkSizes() []error {
 	if s.JobRate < 0 || s.JobRate > limits.MaxRate {
 		errs = append(errs, fieldError("JobRate", "%v: use 0.001 to %d items a second, 0 for no limit", s.JobRate, limits.MaxRate/1000))
 	}
+	return append(errs, s.checkUse()...)
+}
+
+// maxLimitBy bounds the name of the field that limits hold by, in bytes.
+const maxLimitBy = 200
+
+// checkUse checks what limits the use of services.
+func (s Spec) checkUse() []error {
+	var errs []error
+	if s.RequestRate < 0 || s.RequestRate > limits.MaxRate {
+		errs = append(errs, fieldError("RequestRate", "%v: use 0.001 to %d requests a second, 0 for no limit", s.RequestRate, limits.MaxRate/1000))
+	}
+	if s.TokenRate < 0 || s.TokenRate > limits.MaxRate {
+		errs = append(errs, fieldError("TokenRate", "%v: use 0.001 to %d tokens a second, 0 for no limit", s.TokenRate, limits.MaxRate/1000))
+	}
+	if s.MaxCost < 0 {
+		errs = append(errs, fieldError("MaxCost", "%d: use an amount above 0, or 0 for no limit", int64(s.MaxCost)))
+	}
+	if s.MaxTokens < 0 {
+		errs = append(errs, fieldError("MaxTokens", "%d: use a number above 0, or 0 for no limit", s.MaxTokens))
+	}
+	switch {
+	case len(s.LimitBy) > maxLimitBy || !utf8.ValidString(s.LimitBy):
+		errs = append(errs, fieldError("LimitBy", "name a field with up to %d bytes of UTF-8", maxLimitBy))
+	case s.LimitBy != "" && s.RequestRate == 0 && s.TokenRate == 0:
+		errs = append(errs, fieldError("LimitBy", "%s: it says for which values RequestRate and TokenRate hold: set one of them", s.LimitBy))
+	}
+	if _, err := s.DeadlineAfter(time.Time{}); err != nil {
+		errs = append(errs, err)
+	}
 	return errs
+}
+
+// DeadlineAfter returns the deadline of a run that has begun at a time; zero: there is none.
+func (s Spec) DeadlineAfter(began time.Time) (time.Time, error) {
+	if s.Deadline == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, s.Deadline); err == nil {
+		return at, nil
+	}
+	after, err := time.ParseDuration(s.Deadline)
+	if err != nil || after <= 0 || after > maxDuration {
+		return time.Time{}, fieldError("Deadline", "%q: use a time such as 2026-01-31T18:00:00Z, or a duration from the start such as 90m, up to %v", s.Deadline, maxDuration)
+	}
+	return began.Add(after), nil
 }
 
 func (s Spec) checkTimes() []error {

@@ -115,7 +115,8 @@ func TestStages_P3_Windows(t *testing.T) {
 	require.NoError(t, s.Validate())
 	require.Equal(t, map[string]int{"clean": 7, "score.a": 0, "score.b": 0, "route": 2, "route.a": 0}, s.Settings().Windows)
 
-	change, err := ParseSettings([]string{"clean.window=auto", "score.a.window=3", "window=9"})
+	var change Settings
+	err := change.Parse([]string{"clean.window=auto", "score.a.window=3", "window=9"})
 	require.NoError(t, err)
 	require.False(t, change.IsZero())
 	require.NoError(t, s.CheckSettings(change))
@@ -129,13 +130,14 @@ func TestStages_P3_Windows(t *testing.T) {
 		"score.window=3": "score.window: no pool runs a stage of that name: use clean, score.a, score.b, route, route.a",
 		"x.window=3":     "x.window: no pool runs",
 	} {
-		change, err := ParseSettings([]string{text})
+		var change Settings
+		err := change.Parse([]string{text})
 		require.NoError(t, err)
 		require.ErrorContains(t, s.CheckSettings(change), want)
 	}
 	require.ErrorContains(t, s.CheckSettings(Settings{Windows: map[string]int{"clean": -1}}), "Stage.Window -1")
 	require.ErrorContains(t, valid().CheckSettings(Settings{Windows: map[string]int{"clean": 1}}), "the job has no stages")
-	_, err = ParseSettings([]string{"clean.window=0", ".window=3"})
+	err = new(Settings).Parse([]string{"clean.window=0", ".window=3"})
 	require.ErrorContains(t, err, "clean.window 0: use 1 to 10000, or auto")
 	require.ErrorContains(t, err, `".window": unknown setting`)
 	require.True(t, Settings{}.IsZero())

@@ -79,6 +79,9 @@ type StartOptions struct {
 	Resume []string
 	// Reuse allows that an ended job of the name exists, as Fresh and Resume do.
 	Reuse bool
+	// Spent is what the job's earlier runs have used of services that are paid for ([job.Totals.Spent]). It counts for the
+	// job's budget. [Client.Resume] sets it.
+	Spent job.Usage
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
 	// TaskTimeout is the workflow task timeout: 0 or more, default [DefaultTaskTimeout].
@@ -128,7 +131,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Earlier: o.Earlier, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Earlier: o.Earlier, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err := c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes
@@ -227,7 +230,7 @@ type Listed struct {
 	Format string `json:"format,omitempty"`
 	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the
 	// items done have doubled, or a tenth has been added, and at its end if not every item is ok.
-	Progress *job.Milestone `json:"progress,omitempty"`
+	Progress *job.Counted `json:"progress,omitempty"`
 	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
 	// [Run.FailingTask]. Older servers do not report that.
 	Stuck bool `json:"stuck,omitempty"`

@@ -160,13 +160,14 @@ func ExampleRun_Set() {
 	}, nil)
 	check(err)
 	<-begun
-	settings, err := job.ParseSettings([]string{"window=8", "rate=90/m", "max-failed=5%"})
+	var settings job.Settings
+	err := settings.Parse([]string{"window=8", "rate=90/m", "max-failed=5%"})
 	check(err)
 	now, err := run.Set(ctx, settings)
 	check(err)
 	fmt.Printf("window %d, %s items a second, up to %s may fail\n", *now.Window, *now.Rate, *now.MaxFailed)
 
-	_, err = job.ParseSettings([]string{"window=50000"})
+	err = new(job.Settings).Parse([]string{"window=50000"})
 	fmt.Println(err)
 	close(done)
 	fmt.Println(wait(run).State)

@@ -93,7 +93,7 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		State:   job.State(memoValue[string](c, info.GetMemo(), wire.MemoState)),
 		Started: info.GetStartTime().AsTime(),
 	}
-	if at := memoValue[job.Milestone](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
+	if at := memoValue[job.Counted](c, info.GetMemo(), wire.MemoProgress); !at.At.IsZero() {
 		l.Progress = &at
 	}
 	l.Stuck = info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetSearchAttributes().GetIndexedFields()[searchProblems] != nil

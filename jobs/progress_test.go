@@ -27,7 +27,7 @@ var (
 )
 
 // pendingOf is what the server says of a workflow: its batches that run, and what their heartbeats say.
-func pendingOf(t *testing.T, memo *job.Milestone, legs []string, hints map[string][]wire.Answered) *workflowservice.DescribeWorkflowExecutionResponse {
+func pendingOf(t *testing.T, memo *job.Counted, legs []string, hints map[string][]wire.Answered) *workflowservice.DescribeWorkflowExecutionResponse {
 	t.Helper()
 	info := &workflow.WorkflowExecutionInfo{
 		Execution: &common.WorkflowExecution{WorkflowId: "nightly", RunId: "r"}, Status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
@@ -82,7 +82,7 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 func TestReport_LastKnownOfTheMemo(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	noted := &job.Milestone{Counted: job.Counted{OK: 40, Failed: 2, At: began.Add(time.Minute)}, Planned: 100, PlanDone: true}
+	noted := &job.Counted{OK: 40, Failed: 2, At: began.Add(time.Minute), Planned: 100, PlanDone: true}
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(pendingOf(t, noted, nil, map[string][]wire.Answered{
 		"batch-5.1": {{Activity: "batch-5.1", Items: 3}},
 	}), nil)

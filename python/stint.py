@@ -256,6 +256,18 @@ def slow_down(seconds: float) -> None:
     _send("slow-down", after=seconds, **_of_call())
 
 
+def cost(amount: float = 0, *, tokens_in: int = 0, tokens_out: int = 0, tokens_cached: int = 0) -> None:
+    """Counts what the call has used of a service that is paid for: money, in the currency of the job's budget, or tokens.
+
+    `tokens_in` are those of the request, with `tokens_cached`, those of them that the service had in its cache. All are
+    0 or more. The job's report has the sums, and they count for its `--max-cost`, `--max-tokens` and `--tpm`.
+    """
+    tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out, "tokens_cached": tokens_cached}
+    if not 0 <= amount < float("inf") or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in tokens.values()):
+        raise ValueError(f"cost({amount!r}, {tokens!r}): use an amount and whole numbers of tokens from 0 on")
+    _send("cost", cost=amount, **tokens, **_of_call())
+
+
 def log(level: str, message: str, /, **fields: Any) -> None:
     """Writes to the worker's log: "debug", "info", "warn" or "error", fields of JSON values.
 

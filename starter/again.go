@@ -128,7 +128,8 @@ With --wait it follows the job to its end and exits as 'stint run' does.` + abou
 }
 
 func (o *resumeOptions) run(cmd *cobra.Command, p *Program, name string, texts []string) error {
-	settings, err := job.ParseSettings(texts)
+	var settings job.Settings
+	err := settings.Parse(texts)
 	if err != nil {
 		return usageError("%w", err)
 	}

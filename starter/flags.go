@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,36 @@ func (r *rateFlag) String() string { return job.Rate(*r).String() }
 func (r *rateFlag) Type() string   { return "RATE" }
 func (r *rateFlag) Set(text string) error {
 	return (*job.Rate)(r).Set(text)
+}
+
+// minuteFlag is a number a minute: 500, or with another unit 10/s.
+type minuteFlag job.Rate
+
+func (r *minuteFlag) String() string { return perMinute(job.Rate(*r)) }
+func (r *minuteFlag) Type() string   { return "N" }
+func (r *minuteFlag) Set(text string) error {
+	return (*job.Rate)(r).SetPerMinute(text)
+}
+
+// perMinute writes a rate as a number a minute, or "none".
+func perMinute(r job.Rate) string {
+	if r == 0 {
+		return r.String()
+	}
+	n := float64(r) * 60 / 1000
+	if n >= 10 {
+		n = math.Round(n)
+	}
+	return strconv.FormatFloat(n, 'g', -1, 64)
+}
+
+// moneyFlag is an amount of money.
+type moneyFlag job.Money
+
+func (m *moneyFlag) String() string { return job.Money(*m).String() }
+func (m *moneyFlag) Type() string   { return "AMOUNT" }
+func (m *moneyFlag) Set(text string) error {
+	return (*job.Money)(m).Set(text)
 }
 
 // itemsFlag is whether the items are the names of files.
@@ -156,6 +187,15 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.BoolVar(&s.IgnoreStragglers, "ignore-stragglers", false, "do not make what is still running after a stop the job's outcome")
 	fs.Var((*rateFlag)(&s.JobRate), "job-rate", "most items a second of the whole job, such as 250 or 90/m (0: no limit)")
 	fs.Lookup("job-rate").DefValue = zeroDefault
+	fs.Var((*minuteFlag)(&s.RequestRate), "rpm", "most requests a minute of the whole job, without bursts (0: no limit)")
+	fs.Var((*minuteFlag)(&s.TokenRate), "tpm", "most tokens a minute of the whole job (0: no limit)")
+	fs.StringVar(&s.LimitBy, "limit-by", "", "`FIELD` of the items: --rpm and --tpm hold for each of its values")
+	fs.Var((*moneyFlag)(&s.MaxCost), "max-cost", "money after which the job stops, and can be resumed with more (0: no limit)")
+	fs.Int64Var(&s.MaxTokens, "max-tokens", 0, "tokens after which the job stops, and can be resumed with more (0: no limit)")
+	fs.StringVar(&s.Deadline, "deadline", "", "`TIME` such as 2026-01-31T18:00:00Z, or duration such as 90m, after which the job stops, and can be resumed")
+	for _, name := range []string{"rpm", "tpm", "max-cost"} {
+		fs.Lookup(name).DefValue = zeroDefault
+	}
 	fs.StringSliceVar(&s.Init, "init", p.Options.Init, "`HOOKS`, NAME or POOL/NAME, to run before the first batch")
 	fs.StringSliceVar(&s.Shutdown, "shutdown", p.Options.Shutdown, "`HOOKS` to run when a stop is requested")
 	fs.StringSliceVar(&s.Cleanup, "cleanup", p.Options.Cleanup, "`HOOKS` to run when everything has ended")

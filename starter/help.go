@@ -34,10 +34,12 @@ var flagGroups = []struct {
 	}},
 	{"An HTTP endpoint", []string{"http", "llm", "header", "model", "prompt"}, []string{
 		"body", "array", "result-path", "schema", "system", "embed", "max-output", "accept-finish", "params", "max-answer", "allow-origin",
+		"price-in", "price-out", "price-cached",
 	}},
 	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "batch-bytes", "rate", "cpus"}},
+	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "batch-timeout", "expiry", "restarts", "ready",
 	}},

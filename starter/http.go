@@ -20,7 +20,9 @@ var (
 	endpointFlags = []string{"body", "array"}
 	modelFlags    = []string{"model", "prompt", "system", "embed", "max-output", "accept-finish", "params"}
 	// httpFlags say more of requests, and of nothing else. They are keys of pools of a job file, too.
-	httpFlags = slices.Concat(endpointFlags, modelFlags, []string{"header", "result-path", "schema", "max-answer", "allow-origin"})
+	httpFlags = slices.Concat(endpointFlags, modelFlags, []string{
+		"header", "result-path", "schema", "max-answer", "allow-origin", "price-in", "price-out", "price-cached",
+	})
 )
 
 // httpItemAttempts is how often `run` tries an item of a handler that sends requests, unless a flag says otherwise: a
@@ -52,6 +54,16 @@ func (o *workerOptions) addHTTPFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.ResultPath, "result-path", "", "of --http and --llm: `PATH` to the result in an answer, as in jq: .a.b (default: the whole answer)")
 	fs.StringVar(&h.schema, "schema", "", "of --http and --llm: `FILE` with a JSON schema that each result must fit; a model gets it, too")
 	fs.Var((*sizeFlag)(&h.MaxAnswer), "max-answer", "of --http and --llm: most bytes of an answer")
+	for _, price := range []struct {
+		flag, what string
+		amount     *job.Money
+	}{
+		{"price-in", "of requests", &h.PriceIn}, {"price-out", "of answers", &h.PriceOut},
+		{"price-cached", "of requests that the provider had in its cache (0: --price-in)", &h.PriceCached},
+	} {
+		fs.Var((*moneyFlag)(price.amount), price.flag, "of --http and --llm: price of a million tokens "+price.what)
+		fs.Lookup(price.flag).DefValue = zeroDefault
+	}
 	fs.StringArrayVar(&h.AllowOrigins, "allow-origin", nil, "of --http and --llm: `ORIGIN` that may be called, such as https://api.example.com; repeatable (a worker needs one; other commands allow what --http or --llm names)")
 }
 

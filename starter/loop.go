@@ -24,6 +24,7 @@ const loopFlag = "loop"
 // notForLoops are flags that say something about inputs and batches, or about feeds.
 var notForLoops = []string{
 	loopFlag, "format", "delimiter", "quote", "columns", "max-item", "max-input", "batch-items", "batch-bytes", "window", "batch-timeout", "max-failed", "job-rate", "errors", "dropped",
+	"rpm", "tpm", "limit-by", "max-cost", "max-tokens",
 	"split", "flatten",
 	"feed", "capacity", "capacity-bytes", "batch-wait", "keep",
 }

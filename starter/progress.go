@@ -218,6 +218,9 @@ func counts(r job.Report) string {
 			s += ", " + trouble.text
 		}
 	}
+	if spent := r.Spent(); !spent.IsZero() {
+		s += ", " + spent.String()
+	}
 	return s
 }
 

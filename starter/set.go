@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -28,6 +29,10 @@ and 'stint resume'.
   rate=R           items a second of the whole job, 250 or 90/m; 0 for no limit. Batches in flight
                    keep their pace; none runs for longer than a minute at first, or than
                    one item takes at that rate
+  rpm=N, tpm=N     requests, and tokens, a minute of the whole job; 0 for no limit
+  max-cost=AMOUNT  money after which the job stops; 0 for no limit
+  max-tokens=N     tokens after which it stops; 0 for no limit
+  deadline=TIME    when it stops, 2026-01-31T18:00:00Z, or a time from its start, 90m; none for never
   STAGE.window=N   batches in flight at once in a stage of a pipeline, 1 to 10000; auto: as many as
                    the job's window lets. The stages before wait for it`,
 		Example: `  stint set nightly window=8 rate=100
@@ -40,7 +45,8 @@ and 'stint resume'.
 }
 
 func set(ctx context.Context, p *Program, o *asking, name string, texts []string) error {
-	settings, err := job.ParseSettings(texts)
+	var settings job.Settings
+	err := settings.Parse(texts)
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -85,6 +91,23 @@ func settingRows(s job.Settings) [][2]string {
 	}
 	if s.Rate != nil {
 		rows = append(rows, [2]string{"rate", s.Rate.String()})
+	}
+	for _, limit := range []struct {
+		name string
+		rate *job.Rate
+	}{{"rpm", s.RequestRate}, {"tpm", s.TokenRate}} {
+		if limit.rate != nil && *limit.rate > 0 {
+			rows = append(rows, [2]string{limit.name, perMinute(*limit.rate)})
+		}
+	}
+	if s.MaxCost != nil && *s.MaxCost > 0 {
+		rows = append(rows, [2]string{"max-cost", s.MaxCost.String()})
+	}
+	if s.MaxTokens != nil && *s.MaxTokens > 0 {
+		rows = append(rows, [2]string{"max-tokens", text.Thousands(*s.MaxTokens)})
+	}
+	if s.Deadline != nil && *s.Deadline != "" {
+		rows = append(rows, [2]string{"deadline", *s.Deadline})
 	}
 	for _, stage := range slices.Sorted(maps.Keys(s.Windows)) {
 		rows = append(rows, [2]string{stage + ".window", limits.DescribeWindow(s.Windows[stage], 0)})

@@ -112,8 +112,8 @@ func TestPrintJobs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 25, 1, 0, 0, 0, time.Local)
 	ended := at.Add(90 * time.Second)
-	noted := func(ok, failed int64) *job.Milestone {
-		return &job.Milestone{Counted: job.Counted{OK: ok, Failed: failed, At: at}, Planned: 4000, PlanDone: true}
+	noted := func(ok, failed int64) *job.Counted {
+		return &job.Counted{OK: ok, Failed: failed, At: at, Planned: 4000, PlanDone: true}
 	}
 	var out bytes.Buffer
 	require.NoError(t, printJobs(&out, []jobs.Listed{

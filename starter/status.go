@@ -213,7 +213,18 @@ func printCounts(row rows, r job.Report) {
 	}
 	row("trouble", "%s, %s, %s, %s, %s", text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"),
 		text.Count(r.Isolations, "isolation"), text.Count(r.SlowDowns, "slow-down"))
+	printUsage(row, r)
 	row.count("repeated", r.Repeated, "item", " done when their batch had to end before an item in front of them")
+}
+
+// printUsage prints what the job has used of services that are paid for.
+func printUsage(row rows, r job.Report) {
+	if !r.Usage.IsZero() {
+		row("used", "%s", r.Usage)
+	}
+	if !r.LostUsage.IsZero() {
+		row("used for nothing", "%s, of batches whose worker was lost", r.LostUsage)
+	}
 }
 
 // describeStage describes the state of a stage of a pipeline.
@@ -221,6 +232,9 @@ func describeStage(r job.Report, s job.StageReport) string {
 	t := fmt.Sprintf("%d batches waiting, %d in flight, %s items done, %s failed", s.Waiting, s.InFlight, text.Thousands(s.Done), text.Thousands(s.Failed))
 	if items, share := r.StageSpeed(s, time.Now()); s.Done > 0 {
 		t += fmt.Sprintf(", %s items/s, %.0f%% of the time", text.Rate(items), 100*share)
+	}
+	if !s.Usage.IsZero() {
+		t += ", used " + s.Usage.String()
 	}
 	return t + ", pool " + s.Pool
 }

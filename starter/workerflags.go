@@ -175,7 +175,7 @@ func (o *workerOptions) nameHooks() error {
 			return usageError("--hook %s: %v", name, err)
 		}
 		o.options.Hooks[name] = worker.HookCommand(argv...)
-		o.options.Protect = slices.Concat(o.options.Protect, worker.CommandFiles(argv, o.options.Dir))
+		o.options.Protect = slices.Concat(o.options.Protect, worker.Exec(argv...).Files(o.options.Dir))
 	}
 	return nil
 }

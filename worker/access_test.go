@@ -9,7 +9,7 @@ import (
 )
 
 // A command line's files are the program, and what its arguments name.
-func TestCommandFiles(t *testing.T) {
+func TestHandler_Files(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"run.sh", "model.py", "weights"} {
@@ -18,11 +18,11 @@ func TestCommandFiles(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
 	at := func(name string) string { return filepath.Join(dir, name) }
 	require.Equal(t, []string{at("run.sh"), at("model.py"), at("weights")},
-		CommandFiles([]string{"./run.sh", "-u", "model.py", "--weights=weights", "sub", "none", ""}, dir))
-	require.Equal(t, []string{at("run.sh"), at("weights")}, CommandFiles([]string{at("run.sh"), at("weights")}, ""))
-	require.Len(t, CommandFiles([]string{"sh", "-c", "x"}, dir), 1)
-	require.Empty(t, CommandFiles(nil, dir))
-	require.Empty(t, CommandFiles([]string{"no-such-program-here"}, dir))
+		commandFiles([]string{"./run.sh", "-u", "model.py", "--weights=weights", "sub", "none", ""}, dir))
+	require.Equal(t, []string{at("run.sh"), at("weights")}, commandFiles([]string{at("run.sh"), at("weights")}, ""))
+	require.Len(t, commandFiles([]string{"sh", "-c", "x"}, dir), 1)
+	require.Empty(t, commandFiles(nil, dir))
+	require.Empty(t, commandFiles([]string{"no-such-program-here"}, dir))
 }
 
 func TestAccess_ProtectsTheWorkersOwnFiles(t *testing.T) {

@@ -82,6 +82,17 @@ func RetryAfter(after time.Duration, cause ...error) error {
 // whole job is lowered, and recovers automatically. after is 100 ms … 1 h.
 func SlowDown(after time.Duration) error { return &calls.SlowDownError{After: after} }
 
+// Cost counts what a call has used of a service that is paid for: tokens, or money in whatever currency the job's budget
+// is in. ctx is the one that the handler was given, and used is 0 or more. The report has the sum of all calls, whether
+// they have succeeded or not; it counts for [job.Spec].MaxCost, MaxTokens and TokenRate. The error says that ctx is not
+// that of a call, or that a number is below 0.
+func Cost(ctx context.Context, used job.Usage) error {
+	if used.TokensIn < 0 || used.TokensOut < 0 || used.TokensCached < 0 || used.Cost < 0 {
+		return fmt.Errorf("counting what a call has used: %+v: use numbers from 0 on", used)
+	}
+	return calls.Spend(ctx, used)
+}
+
 // slowsDown passes on a slow-down request. It reports whether err is one: items that have no outcome then are
 // called again.
 func slowsDown(c *calls.Call, err error) bool {

@@ -11,7 +11,9 @@ import (
 	"sync"
 
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/internal/run/remote"
+	"github.com/stint-run/stint/job"
 )
 
 // HTTPOptions say which requests are made of items, and what of their answers is the result. URL is needed, or LLM.
@@ -56,6 +58,11 @@ type HTTPOptions struct {
 	// MaxAnswer is the most bytes of an answer. Default 32 MiB.
 	MaxAnswer int64
 
+	// PriceIn, PriceOut and PriceCached are what a million tokens cost of requests, of answers, and of requests from the
+	// provider's cache (default: PriceIn), in whatever currency the job's budget is in. The job's report then has the
+	// cost of the tokens that answers say they took. Default: the tokens alone.
+	PriceIn, PriceOut, PriceCached job.Money
+
 	// AllowOrigins are the origins that the worker may call, such as https://api.example.com, also if they have
 	// addresses of the machine's own network. Default: that of the URL, at public addresses only.
 	AllowOrigins []string
@@ -85,7 +92,7 @@ func HTTP(o HTTPOptions) Handler {
 			if err != nil {
 				return nil, nil, err
 			}
-			h := &httpHandler{endpoint: endpoint, size: calls.CallSize{Items: 1, Bytes: httpBytes}}
+			h := &httpHandler{endpoint: endpoint, size: calls.CallSize{Items: 1, Bytes: httpBytes}, price: o.price}
 			if endpoint.Several() {
 				h.size = s.options.callSize(httpItems, httpBytes)
 				if most := endpoint.MostItems(); most > 0 {
@@ -176,9 +183,8 @@ type httpHandler struct {
 	refusals refusals
 	outcasts outcasts
 	stops    stopRequests
-
-	mu    sync.Mutex
-	usage remote.Usage // of all requests
+	price    func(remote.Usage) job.Usage
+	keys     limitKeys
 }
 
 func (*httpHandler) start(context.Context) error { return nil }
@@ -192,9 +198,44 @@ func (h *httpHandler) Traits() calls.Traits {
 
 func (h *httpHandler) CallSize() calls.CallSize { return h.size }
 
-// spent counts the tokens that a request took.
-func (h *httpHandler) spent(u remote.Usage) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.usage.Add(u)
+// price returns what tokens are as the usage of a job.
+func (o *HTTPOptions) price(u remote.Usage) job.Usage {
+	cached := min(u.Cached, u.In)
+	cost := o.PriceIn.Of(u.In - cached).Plus(cmp.Or(o.PriceCached, o.PriceIn).Of(cached)).Plus(o.PriceOut.Of(u.Out))
+	return job.Usage{TokensIn: u.In, TokensOut: u.Out, TokensCached: u.Cached, Cost: cost}
+}
+
+// limitKeys reads the values of items that a job's limits hold by. It is safe for concurrent use.
+type limitKeys struct {
+	mu    sync.Mutex
+	field string
+	value command.Text
+}
+
+// of returns the values of the field in the items, each once; an item without it has the empty one.
+func (k *limitKeys) of(field string, items []command.Item) (keys []string) {
+	if field == "" {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.field != field {
+		parsed, err := command.ParseText("{" + field + "}")
+		if err != nil {
+			parsed = command.Text{}
+		}
+		k.field, k.value = field, parsed
+	}
+	for i := range items {
+		var key string
+		for _, part := range k.value.Parts {
+			if part.Value != nil {
+				key, _ = part.Value.Text(&items[i])
+			}
+		}
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

@@ -58,15 +58,19 @@ func (r *httpRequest) send() (goOn bool, err error) {
 		items[i] = command.Item{Data: item.Data, JSON: true, Number: item.Ordinal + 1, Slot: slot}
 	}
 	request := r.endpoint.NewRequest(items)
+	turn, ok := r.take(request, items)
+	if !ok {
+		return false, nil
+	}
 	ctx := r.c.Begin()
 	reply, err := r.endpoint.Do(ctx, request, idempotencyKey(r.c, r.items))
 	r.c.End()
+	turn.Done(r.price(usageOf(reply, err)))
 	if err != nil {
 		return r.failed(ctx, err)
 	}
 	r.refusals.answered()
 	r.outcasts.answered(r.key())
-	r.spent(reply.Usage)
 	if reply.SlowDown {
 		r.c.SlowDown(slowDownTime(reply.Wait))
 	}
@@ -78,6 +82,25 @@ func (r *httpRequest) send() (goOn bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// take waits until the job's limits allow the request. It returns false if the call ends before.
+func (r *httpRequest) take(request *remote.Request, items []command.Item) (*calls.Request, bool) {
+	if request.Empty() {
+		return &calls.Request{}, true // it is not sent
+	}
+	return r.c.Take(calls.Wanted{Items: r.items, Keys: r.keys.of(r.c.LimitedBy(), items), Estimate: r.price(request.Estimate())})
+}
+
+// usageOf returns the tokens that a request took.
+func usageOf(reply *remote.Reply, err error) remote.Usage {
+	if f, ok := errors.AsType[*remote.Fault](err); ok {
+		return f.Usage
+	}
+	if reply == nil {
+		return remote.Usage{}
+	}
+	return reply.Usage
 }
 
 // key distinguishes the request from all others.
@@ -122,7 +145,6 @@ func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error
 	if !ok {
 		return r.cutOff(calls.CauseOf(ctx, err))
 	}
-	r.spent(f.Usage)
 	switch {
 	case f.SlowDown && len(r.items) == 1 && r.outcasts.refused(r.key()):
 		f.Verdict = remote.Fail // such as a request that is larger than the limit itself

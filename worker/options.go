@@ -90,7 +90,7 @@ type Options struct {
 	Allow []string
 	// Protect lists local files and directories that no job writes, replaces or removes, whatever Allow
 	// says. This program's file and those that the handler's command line names are always protected; for
-	// hooks see [CommandFiles].
+	// hooks see [Handler.Files].
 	Protect []string
 	// Stdin is the input "-" of jobs; nil if there is none.
 	Stdin io.Reader
@@ -289,7 +289,7 @@ func (o Options) joiner(access *store.Access) outputs.Joiner {
 
 // access returns what the jobs of a worker with the handler may reach.
 func (o Options) access(h Handler) *store.Access {
-	access := &store.Access{Protect: slices.Concat(o.Protect, ownFiles(), CommandFiles(h.argv, o.Dir))}
+	access := &store.Access{Protect: slices.Concat(o.Protect, ownFiles(), commandFiles(h.argv, o.Dir))}
 	if !slices.Contains(o.Allow, AllowAll) {
 		access.Allow, access.AllowRead = o.Allow, o.reads
 	}
@@ -321,14 +321,13 @@ func ownFiles() (files []string) {
 	return files
 }
 
-// Files returns the files that the handler's command line names, as [CommandFiles] does; none if it has no command
-// line.
-func (h Handler) Files(dir string) []string { return CommandFiles(h.argv, dir) }
+// Files returns the files that the handler's command line names, for [Options].Protect: the program itself, and each
+// argument, or its part after a '=', that is a file now. dir is the command's working directory ("": this process's).
+// There are none if it has no command line.
+func (h Handler) Files(dir string) []string { return commandFiles(h.argv, dir) }
 
-// CommandFiles returns the files that a command line names, with dir as the command's working directory ("":
-// this process's): the program itself, and each argument, or its part after a '=', that is a file now.
-// For [Options].Protect.
-func CommandFiles(argv []string, dir string) (files []string) {
+// commandFiles is [Handler.Files] of a command line.
+func commandFiles(argv []string, dir string) (files []string) {
 	if len(argv) == 0 {
 		return nil
 	}

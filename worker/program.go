@@ -77,6 +77,7 @@ type pending struct {
 	records   bool // of CSV
 	isolating bool
 	job       string
+	spend     func(job.Usage)          // counts what it has used
 	slow      func(time.Duration) bool // passes on a slow-down request, and reports whether the job slows down
 	doubt     func()                   // ends the heartbeats of the call's batch
 	slowed    bool                     // the program has made one
@@ -95,7 +96,7 @@ type pending struct {
 // begin reuses its memory for another call.
 func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job string) {
 	clear(c.results) // of errors
-	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, slow: of.SlowDown, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
+	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, slow: of.SlowDown, spend: of.Spend, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
 }
 
 // keep adds a copy of a result: its value is part of a frame that is about to be overwritten. Its error

@@ -45,6 +45,8 @@ func (p *program) handle(line []byte) error {
 		return with(line, p.requestStop)
 	case frames.TypeSlowDown:
 		return with(line, p.slowDown)
+	case frames.TypeCost:
+		return with(line, p.cost)
 	}
 	return nil // of a later version of the protocol
 }
@@ -81,6 +83,20 @@ func (p *program) slowDown(f *wire.SlowDownFrame) error {
 	}
 	if pause {
 		p.slot.rest(after)
+	}
+	return nil
+}
+
+// cost counts what a call has used. What belongs to none is counted for one of those that are under way.
+func (p *program) cost(f *wire.CostFrame) error {
+	if f.TokensIn < 0 || f.TokensOut < 0 || f.TokensCached < 0 {
+		return errors.New("numbers of tokens are 0 or more")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.meant(f.Call) {
+		c.spend(f.Usage)
+		break
 	}
 	return nil
 }

@@ -270,6 +270,11 @@ func (s *slotServer) answer(solo *calls.Solo, id int64, items []json.RawMessage,
 		some := items[done:min(len(items), done+size)]
 		began := time.Now()
 		outcomes, err := solo.Call(some, records)
+		if used := solo.Used(); !used.IsZero() {
+			if err := s.write(wire.CostFrame{Type: frames.TypeCost, Usage: used, Call: id}); err != nil {
+				return err
+			}
+		}
 		if err != nil {
 			fault := calls.FaultOf(err)
 			return s.write(wire.ResultsFrame{Type: frames.TypeResults, ID: id, Error: &fault.Err, RetryAfter: retryAfterOf(fault)})

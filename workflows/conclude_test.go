@@ -227,7 +227,7 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took = time.Second
 	var heard int64
-	var noted job.Milestone
+	var noted job.Counted
 	w.at(90*time.Second, func() {
 		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestProgress_OfOpenLegs(t *testing.T) {
 		for _, h := range answer.Heard {
 			heard += h.OK
 		}
-		noted, _ = w.memo[wire.MemoProgress].(job.Milestone)
+		noted, _ = w.memo[wire.MemoProgress].(job.Counted)
 		heard += answer.OK
 	})
 	report := w.mustRun()
@@ -254,11 +254,11 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 	w.spec.Window = 10
 	w.took, w.settle = time.Second, 20*time.Second
 	var stopped, listed time.Time
-	var noted, before job.Milestone
+	var noted, before job.Counted
 	var heard int64
 	w.at(83*time.Second, func() {
 		w.mu.Lock()
-		before, _ = w.memo[wire.MemoProgress].(job.Milestone)
+		before, _ = w.memo[wire.MemoProgress].(job.Counted)
 		w.mu.Unlock()
 		stopped = w.env.Now()
 		w.stop(job.Stop{})
@@ -267,7 +267,7 @@ func TestD38_ListedNumbersAreDatedByTheLegs(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Equal(t, job.Stopping, w.memo[wire.MemoState])
-		noted, _ = w.memo[wire.MemoProgress].(job.Milestone)
+		noted, _ = w.memo[wire.MemoProgress].(job.Counted)
 		listed = w.env.Now()
 		value, err := w.env.QueryWorkflow(wire.QueryReport)
 		require.NoError(t, err)

@@ -238,7 +238,7 @@ func jobRows(l *fullest) []row {
 		{"limits of a leg", full(wire.LegLimits{}, ""), mostSent},
 		{"worker that came back", full(wire.CameBack{}, ""), mostSent},
 		{"settings", full(job.Settings{}, ""), mostSent},
-		{"progress in a memo", full(job.Milestone{}, ""), mostSent},
+		{"progress in a memo", full(job.Counted{}, ""), mostSent},
 		{"output in a memo", spec.Output, 3 << 10},
 		{"spec", spec, 512 << 10},
 	}

@@ -169,6 +169,8 @@ type ProcessInput struct {
 	OnError string `json:"on_error,omitempty"`
 	// Pace is the most items begun in a time; 0: no limit.
 	Pace job.Rate `json:"pace,omitempty"`
+	// Share is how much the execution may use of what else limits its job; nil: nothing does.
+	Share *Share `json:"share,omitempty"`
 	// Flatten and KeepDrops are about the job's results: see [job.Spec].Flatten, and Dropped.
 	Flatten   bool `json:"flatten,omitempty"`
 	KeepDrops bool `json:"keep_drops,omitempty"`
@@ -193,6 +195,19 @@ type ProcessInput struct {
 	// Clock makes the batch a slot of a loop: its items are ticks, its source is the slot's number, and it has no end.
 	// Nil: it is none.
 	Clock *Clock `json:"clock,omitempty"`
+}
+
+// Share is how much an execution may use of its job's budget, and of its limits of requests and tokens.
+type Share struct {
+	Cost   job.Money `json:"c,omitempty"` // most that its calls may cost; 0: any amount
+	Tokens int64     `json:"t,omitempty"` // most tokens that they may use; 0: any number
+	// Each is what an item has used so far, on average; zero: that is not known.
+	Each      job.Usage `json:"e,omitzero"`
+	Requests  job.Rate  `json:"r,omitempty"`  // most requests begun in a time; 0: no limit
+	TokenRate job.Rate  `json:"tr,omitempty"` // most tokens used in a time; 0: no limit
+	By        string    `json:"by,omitempty"` // field of items for whose values these two hold; "": for all items together
+	// From is when the first request may be begun, from the start of the execution. Below 0: its turn came so long ago.
+	From time.Duration `json:"f,omitempty"`
 }
 
 // Todo returns how many are to be done.
@@ -264,6 +279,9 @@ type ProcessResult struct {
 	// Capacity is what that worker runs at once.
 	Capacity Capacity `json:"capacity,omitzero"`
 	// Paced is the time spent waiting for the pace; part of Totals.Busy.
+	// Turn is when the next request may be begun of the execution's share of limits, from its end. Below 0: its turn came
+	// so long ago.
+	Turn  time.Duration `json:"turn,omitempty"`
 	Paced time.Duration `json:"paced,omitempty"`
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
 	SlowDown time.Duration `json:"slow_down,omitempty"`
@@ -324,6 +342,8 @@ type Hint struct {
 	// News is how much is answered of this batch, and of the others of the job that the same worker runs: at most
 	// MaxNews.
 	Progress []Answered `json:"progress,omitempty"`
+	// Usage is what the execution has used of services that are paid for.
+	Usage job.Usage `json:"usage,omitzero"`
 }
 
 // MaxNews is the most batches in a Hint's News.
@@ -344,6 +364,12 @@ const MaxHinted = 4
 type HeldTimer struct {
 	Scope    string    `json:"scope"`
 	Deadline time.Time `json:"deadline"`
+}
+
+// Begun is what a worker reports of an execution that has begun its last request, and waits for answers.
+type Begun struct {
+	Activity string        `json:"activity"`       // its ID
+	Turn     time.Duration `json:"turn,omitempty"` // as in [ProcessResult]
 }
 
 // CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up:

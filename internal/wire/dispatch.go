@@ -61,6 +61,8 @@ type Counts struct {
 	Alone   int64 `json:"alone,omitempty"` // of those that failed, in calls of themselves alone
 	// Sofar is the leg's progress, for people.
 	Sofar job.Counted `json:"sofar,omitzero"`
+	// Short says that the leg has spent its part of the budget, and that the job should see whether another has one.
+	Short bool `json:"short,omitempty"`
 	// Answer says that the job has asked for them, Final that they do not change any more.
 	Answer bool `json:"answer,omitempty"`
 	Final  bool `json:"final,omitempty"`
@@ -104,15 +106,27 @@ type FromLeg[T any] struct {
 //
 // A leg is sent new ones now and then, in signals. Temporal may deliver these in another order, so they are numbered.
 type LegLimits struct {
-	Number int              `json:"n,omitempty"`    // of those that the job has sent the leg; 0: those that it began with
-	Rate   job.Rate         `json:"rate,omitempty"` // of the settings; 0: none
-	Slowed Slowed           `json:"slowed,omitzero"`
-	Legs   int              `json:"legs,omitempty"` // that share them
-	Report ReportThresholds `json:"report,omitzero"`
+	Number int      `json:"n,omitempty"`    // of those that the job has sent the leg; 0: those that it began with
+	Rate   job.Rate `json:"rate,omitempty"` // of the settings; 0: none
+	// Requests and Tokens are rates of the settings, too; 0: none.
+	Requests job.Rate         `json:"requests,omitempty"`
+	Tokens   job.Rate         `json:"tokens,omitempty"`
+	Budget   *Budget          `json:"budget,omitempty"` // nil: there is none
+	Slowed   Slowed           `json:"slowed,omitzero"`
+	Legs     int              `json:"legs,omitempty"` // that share them
+	Report   ReportThresholds `json:"report,omitzero"`
 	// Stages are the windows of stages of a pipeline that have one, and the leg's share of them.
 	Stages []StageBound `json:"stages,omitempty"`
 	// Ask has the leg report its counts at once.
 	Ask bool `json:"ask,omitempty"`
+}
+
+// Budget is what a leg may still use of its job's.
+type Budget struct {
+	Cost   job.Money `json:"c,omitempty"` // from its beginning on, in all; 0: any amount
+	Tokens int64     `json:"t,omitempty"` // the same; 0: any number
+	// Spent says that nothing is left.
+	Spent bool `json:"s,omitempty"`
 }
 
 // SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.

@@ -128,6 +128,13 @@ type RequestStopFrame struct {
 	Call   int64      `json:"call,omitempty"` // that requests it; 0: all that are under way
 }
 
+// CostFrame says what a call has used of services that are paid for.
+type CostFrame struct {
+	Type string `json:"type"`
+	job.Usage
+	Call int64 `json:"call,omitempty"` // that has used it; 0: one of those that are under way
+}
+
 // SlowDownFrame requests that no further call begins for a while.
 type SlowDownFrame struct {
 	Type  string  `json:"type"`

@@ -26,6 +26,8 @@ type StartInput struct {
 	Loop []job.LoopSlot `json:"loop,omitempty"`
 	// Accepted is how many items the earlier runs of a feed have accepted, according to their reports.
 	Accepted int64 `json:"accepted,omitempty"`
+	// Spent is what the earlier runs have used of services that are paid for, according to their reports.
+	Spent job.Usage `json:"spent,omitzero"`
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
 	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`

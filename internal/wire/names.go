@@ -19,6 +19,8 @@ const (
 	// SignalCameBack informs a job or leg that a worker has one of its executions alive which the server has given up;
 	// its argument is a [CameBack].
 	SignalCameBack = "came back"
+	// SignalBegun informs a job or leg that an execution has begun its last request; its argument is a [Begun].
+	SignalBegun = "begun"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left
@@ -39,7 +41,7 @@ const (
 	MemoOutput = "stint_output"
 	// MemoPools lies in the memo of a pipeline's job: the pools of all stages, a list.
 	MemoPools = "stint_pools"
-	// MemoProgress is how far the job had come when the memo was last written, a [Milestone]: seldom, because that is
+	// MemoProgress is how far the job had come when the memo was last written, a [job.Counted]: seldom, because that is
 	// an event and an action.
 	MemoProgress = "stint_progress"
 	// MemoSource lies in the memo of a loop's job: where its items come from.

@@ -11,6 +11,9 @@ import (
 // ErrorOrphaned is the type of the error of an activity whose process is known to be gone.
 const ErrorOrphaned = "Orphaned"
 
+// ErrorBudget is the type of a leg's error when the budget of its job is spent: the job stops in order.
+const ErrorBudget = "BudgetSpent"
+
 // PermanentErrors returns the error types that retrying cannot help.
 func PermanentErrors() []string {
 	return []string{job.ErrorInvalid, job.ErrorInput, job.ErrorChanged, job.ErrorOutput, job.ErrorFenced, job.ErrorBooks, job.ErrorCorrupt, ErrorOrphaned, job.ErrorNoHook}

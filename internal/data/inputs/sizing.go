@@ -18,6 +18,8 @@ import (
 const (
 	batchTarget = 5 * time.Second
 	batchFloor  = 150 * time.Millisecond
+	// limitedTarget is that of a batch of a job whose requests are limited.
+	limitedTarget = 3 * time.Second
 	// Of items that seem to take less than 10 µs, most of what is measured is the cost of a batch: a process that starts,
 	// a file that is written. They take less than it seems, and their batches are twice as large at least.
 	quickRate = 100_000 * 1000
@@ -82,7 +84,8 @@ func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items,
 		return cmp.Or(spec.BatchItems, limits.MaxBatchItems), cmp.Or(spec.BatchBytes, limits.MaxBatchBytes)
 	}
 	if sizing.Rate == 0 {
-		return firstSize(sizing, index, left)
+		items, bytes = firstSize(sizing, index, left)
+		return max(items, limited(spec)), bytes
 	}
 	spread, target := SpreadOf(sizing), batchTarget
 	if spec.Streams() {
@@ -93,8 +96,14 @@ func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items,
 	if sizing.Rate > quickRate {
 		floor *= 2
 	}
-	least := clamp(max(floor, filling(sizing, 1, left)), 1, most)
+	least := clamp(max(floor, filling(sizing, 1, left), limited(spec)), 1, most)
 	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
+}
+
+// limited returns how many items a batch has at least if requests are limited: as many as are begun in limitedTarget. At
+// its end some turns are lost.
+func limited(spec job.Spec) int64 {
+	return int64(spec.RequestRate) * int64(limitedTarget/time.Second) / 1000
 }
 
 // firstSize returns the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many

@@ -65,8 +65,9 @@ type WatchLimits struct {
 	Vouch    func(held []watchdog.Held)                    // heartbeats; held is what Timers returns
 	Left     func(LeftCall)                                // a call was left behind
 
-	Watchdog *watchdog.Watchdog // of timers that handlers hold; nil: they have none
-	Worker   string             // what the watchdog calls this batch
+	Allowance *Allowance         // of the batch; nil: nothing is counted or limited
+	Watchdog  *watchdog.Watchdog // of timers that handlers hold; nil: they have none
+	Worker    string             // what the watchdog calls this batch
 
 	never bool // calls continue although they should end: whoever cut them decides
 }
@@ -86,6 +87,9 @@ func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 		reaps: make(chan reaping), done: make(chan struct{}),
 	}
 	m.base = context.WithValue(m.base, watchKey{}, m)
+	if limits.Allowance != nil {
+		limits.Allowance.full = m.EndSoon
+	}
 	quit := make(chan struct{})
 	go func() {
 		defer close(m.done)

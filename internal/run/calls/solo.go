@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-run/stint/job"
 )
 
 // Solo makes calls of a handler outside of a batch: in its own process, whose worker has cut
@@ -20,7 +22,7 @@ type Solo struct {
 // NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a
 // stop coming, and asks for one. The caller must Close it.
 func NewSolo(ctx context.Context, h Handler, stop WatchLimits) *Solo {
-	stop.never = true
+	stop.never, stop.Allowance = true, NewAllowance(nil)
 	watch := StartWatch(ctx, stop)
 	return &Solo{handler: h, watch: watch, lane: watch.Lane()}
 }
@@ -66,6 +68,9 @@ func (c *Call) Add(i int, o Outcome) {
 // SlowedDown is for how long the handler has wanted nothing to be begun since the last time that it
 // was asked; 0: it has not.
 func (s *Solo) SlowedDown() time.Duration { return time.Duration(s.watch.slowed.Swap(0)) }
+
+// Used returns what the handler has used of services that are paid for, since the last time that it was asked.
+func (s *Solo) Used() job.Usage { return s.watch.limits.Allowance.TakeUsed() }
 
 // Call hands the items, JSON values, or records of CSV, to the handler. It returns their outcomes, or why the call
 // failed as a whole. There are fewer than items, but at least one, if the handler slows down or has

@@ -40,6 +40,7 @@ const (
 	TypeMetric      = "metric"
 	TypeRequestStop = "request-stop"
 	TypeSlowDown    = "slow-down"
+	TypeCost        = "cost"
 )
 
 // What may happen when a timer expires.

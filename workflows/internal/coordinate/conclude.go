@@ -44,16 +44,16 @@ func (c *Coordinator) noteProgress(r job.Report) {
 const leastNote = 10 * time.Second
 
 // milestone returns how far the job is by an overview.
-func (c *Coordinator) milestone(r job.Report) job.Milestone {
-	return job.Milestone{
-		Counted: job.Counted{OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.Ctx))},
+func (c *Coordinator) milestone(r job.Report) job.Counted {
+	return job.Counted{
+		OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.Ctx)),
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }
 
 // enlist writes what those who list jobs see.
-func (c *Coordinator) enlist(m job.Milestone, memo map[string]any) {
-	c.State.Listed = m.Counted
+func (c *Coordinator) enlist(m job.Counted, memo map[string]any) {
+	c.State.Listed = m
 	c.State.Listed.At = workflow.Now(c.Ctx)
 	memo[wire.MemoProgress] = m
 	if c.In.Searchable {

@@ -33,8 +33,10 @@ type Coordinator struct {
 	Planning planning
 	Legs     []*OpenLeg
 	Inside   insider // the leg that runs inside the job; nil once it has ended
-	Left     int64   // items that ended legs did not get to
-	Renew    bool    // continue as new as soon as no leg is open
+
+	cancelDeadline workflow.CancelFunc // of the timer; nil: none runs
+	Left           int64               // items that ended legs did not get to
+	Renew          bool                // continue as new as soon as no leg is open
 
 	window int // in force
 	Places int // of the window that no leg holds; negative: legs hold more than it has
@@ -76,7 +78,7 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: in.Spec.Grace, Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
-		Outcomes: job.Outcomes{Stages: in.Spec.StageReports()},
+		Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent}, Stages: in.Spec.StageReports()},
 	}
 	c.resize()
 	return c
@@ -263,6 +265,7 @@ func Run(ctx workflow.Context, in wire.JobInput, works newWork) (job.Report, err
 		c.Fail(execute.JobError(err))
 	}
 	c.startInit()
+	c.awaitDeadline()
 	c.lookForPools()
 	c.run()
 	if c.Renew && !c.Ending() && !c.allDone() {

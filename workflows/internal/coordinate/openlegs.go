@@ -112,6 +112,7 @@ func (c *Coordinator) NewLeg(inside bool, places int) wire.LegState {
 	}
 	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
 	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
+	s.Limits.Budget = c.budget(job.Usage{}, s.Limits.Legs)
 	c.Places -= s.Window
 	c.State.Report.Legs++
 	return s

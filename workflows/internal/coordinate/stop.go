@@ -58,7 +58,9 @@ func (c *Coordinator) Fail(err *job.Error) {
 }
 
 // stopsCleanly reports whether an error stops the job without making it fail.
-func (c *Coordinator) stopsCleanly(err *job.Error) bool { return c.Spec().StopsCleanly(err.Type) }
+func (c *Coordinator) stopsCleanly(err *job.Error) bool {
+	return err.Type == wire.ErrorBudget || c.Spec().StopsCleanly(err.Type)
+}
 
 // NoteError makes err the job's error, unless the job is ending already: then it is listed. It
 // reports whether it was the first.
@@ -122,7 +124,7 @@ func (c *Coordinator) checkSettings(s job.Settings) error {
 		return temporal.NewApplicationError("all its items are done: settings have no effect any more", "Ending")
 	}
 	if s.IsZero() {
-		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate or STAGE.window", job.ErrorInvalid)
+		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate, rpm, tpm, max-cost, max-tokens, deadline or STAGE.window", job.ErrorInvalid)
 	}
 	if err := c.Spec().CheckSettings(s); err != nil {
 		return temporal.NewApplicationError(err.Error(), job.ErrorInvalid)
@@ -139,8 +141,11 @@ func (c *Coordinator) set(s job.Settings) {
 	c.State.Report.Stages = resized.Stages
 	c.resize()
 	c.CheckOutcomes(false)
-	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 {
+	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 || s.RequestRate != nil || s.TokenRate != nil || s.MaxCost != nil || s.MaxTokens != nil {
 		c.SendLimits()
+	}
+	if s.Deadline != nil {
+		c.awaitDeadline()
 	}
 	if s.BatchItems != nil {
 		c.traits.Resized(*s.BatchItems)

@@ -35,6 +35,9 @@ func (c *Coordinator) receiveCounts(received wire.Counts) {
 			l.Hear(received)
 		}
 	}
+	if received.Short {
+		c.shortOf()
+	}
 	c.CheckOutcomes(false)
 }
 
@@ -57,7 +60,7 @@ func (c *Coordinator) counted() bool {
 		question.Ask = true
 		for _, l := range c.Legs {
 			if l.Answered = l.final || l.Exact(); !l.Answered {
-				l.restrict(question)
+				c.restrict(l, question)
 			}
 		}
 	}

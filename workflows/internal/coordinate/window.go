@@ -106,11 +106,16 @@ func (c *Coordinator) NotePool(n wire.PoolReport) {
 
 // Limits returns those of the open legs.
 func (c *Coordinator) Limits() wire.LegLimits {
-	return wire.LegLimits{Rate: c.Spec().JobRate, Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds()}
+	return wire.LegLimits{
+		Rate: c.Spec().JobRate, Requests: c.Spec().RequestRate, Tokens: c.Spec().TokenRate,
+		Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds(),
+	}
 }
 
-// Limited reports whether the job's rate is limited.
-func (c *Coordinator) Limited() bool { return dispatch.LimitAt(c.Limits(), workflow.Now(c.Ctx)) > 0 }
+// Limited reports whether the job's legs share limits, or a budget.
+func (c *Coordinator) Limited() bool {
+	return c.Spec().RequestRate > 0 || c.Spec().TokenRate > 0 || c.hasBudget() || dispatch.LimitAt(c.Limits(), workflow.Now(c.Ctx)) > 0
+}
 
 // SlowDown applies a leg's request.
 func (c *Coordinator) SlowDown(r wire.SlowDownRequest) {
@@ -123,14 +128,14 @@ func (c *Coordinator) SendLimits() {
 	now := c.Limits()
 	for i, l := range c.Legs {
 		l.bounds = c.nextBounds(c.Legs[:i])
-		l.restrict(now)
+		c.restrict(l, now)
 	}
 }
 
-// restrict sends the leg limits, with its own shares of the windows of stages.
-func (l *OpenLeg) restrict(limits wire.LegLimits) {
+// restrict sends the leg limits, with its own shares of the windows of stages and of the budget.
+func (c *Coordinator) restrict(l *OpenLeg, limits wire.LegLimits) {
 	l.Told++
-	limits.Number, limits.Stages = l.Told, l.bounds
+	limits.Number, limits.Stages, limits.Budget = l.Told, l.bounds, c.budget(c.spentBy(l), limits.Legs)
 	l.Limit(limits)
 }
 
@@ -160,7 +165,7 @@ func (c *Coordinator) rebound() {
 	for i, l := range c.Legs {
 		if bounds := c.nextBounds(c.Legs[:i]); !slices.Equal(bounds, l.bounds) {
 			l.bounds = bounds
-			l.restrict(c.Limits())
+			c.restrict(l, c.Limits())
 		}
 	}
 }

@@ -35,6 +35,9 @@ func Job(r job.Report, now time.Time) string {
 	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
 		text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"), text.Count(r.Isolations, "isolation"))
 	describeSpeed(&b, r, now)
+	if spent := r.Spent(); !spent.IsZero() {
+		fmt.Fprintf(&b, "- **used** %s\n", spent)
+	}
 	if t := r.Throttle; t != nil {
 		fmt.Fprintf(&b, "- **slowed down** %s (%s requests of the handler); it recovers automatically\n", t, text.Thousands(r.SlowDowns))
 	}

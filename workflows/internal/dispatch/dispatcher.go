@@ -127,12 +127,16 @@ func (d *Dispatcher) dispatch() {
 		if !ok {
 			return
 		}
+		share, ok := d.share()
+		if !ok {
+			return
+		}
 		t, ok := d.next()
 		if !ok {
 			return
 		}
 		t.pace = pace
-		d.execute(t)
+		d.execute(t, share)
 	}
 }
 
@@ -153,13 +157,17 @@ func (d *Dispatcher) next() (task, bool) {
 	return task{Task: new}, ok
 }
 
-func (d *Dispatcher) execute(t task) {
+func (d *Dispatcher) execute(t task, share *wire.Share) {
 	if err := t.intact(); err != nil {
 		d.again(t)
 		d.fail(err)
 		return
 	}
 	t.started, t.excused = workflow.Now(d.ctx), false
+	t.share, t.begun = shareOf(share), false
+	if len(d.rate.turns) > 0 {
+		d.rate.turns = d.rate.turns[1:]
+	}
 	t.Runs++
 	flying := &t
 	d.flying = append(d.flying, flying)
@@ -167,7 +175,7 @@ func (d *Dispatcher) execute(t task) {
 	ctx := execute.BatchOptions(d.batches, d.Spec, t.activityID(), t.summary())
 	future := d.Process(ctx, wire.ProcessInput{
 		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: d.Spec.Grace, Slice: t.slice(recovering),
-		Take: t.items(), Alone: t.suspicion().Alone(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace,
+		Take: t.items(), Alone: t.suspicion().Alone(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace, Share: share,
 		Hopeless: d.hopeless(), Flatten: d.Spec.Flatten, KeepDrops: d.Spec.Dropped != "",
 	})
 	d.selector.AddFuture(future, func(f workflow.Future) {

@@ -16,6 +16,9 @@ import (
 func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	d.noteForced(t, r.Forced)
 	d.noteLeft(t, r.Left)
+	if limited := t.share.Requests > 0 || t.share.TokenRate > 0; limited && !t.begun {
+		d.freeTurn(r.Turn)
+	}
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
@@ -27,6 +30,7 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 		d.countStage(t, r)
 	} else {
 		d.sofar.Totals.Alone += r.Totals.Alone
+		d.sofar.Totals.Usage.Add(r.Totals.Usage)
 	}
 	d.learn(t, r)
 	if r.Rest != nil {
@@ -68,6 +72,7 @@ func (d *Dispatcher) again(t task) { d.returned = append([]task{t}, d.returned..
 
 // failed decides what an execution's error means. While stopping, whatever it is, the range is a rest.
 func (d *Dispatcher) failed(t task, err error) {
+	d.lost(err)
 	timedOut := execute.RanOut(err)
 	if timedOut && !t.excused {
 		d.sofar.Totals.Expiries++

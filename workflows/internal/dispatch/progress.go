@@ -120,6 +120,7 @@ func (d *Dispatcher) countStage(t task, r wire.ProcessResult) {
 	s.Done += r.Entry.Count - r.Carried.Items
 	s.Failed += r.Entry.Failed - r.Carried.Failed
 	s.Busy += r.Totals.Busy
+	s.Usage.Add(r.Totals.Usage)
 }
 
 // stageReports returns the stages with what waits and runs now.
@@ -212,7 +213,7 @@ func CountsOf(o wire.LegOutcomes) wire.Counts {
 func (d *Dispatcher) counts() wire.Counts {
 	c, t := d.ownCounts(), d.sofar.Totals
 	c.Leg = d.State.Number
-	c.Sofar = job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, At: workflow.Now(d.ctx)}
+	c.Sofar = job.Counted{OK: t.OK, Failed: t.Failed, Dropped: t.Dropped, Batches: t.Batches, Bytes: t.InputBytes, Spent: t.Spent(), At: workflow.Now(d.ctx)}
 	d.report.at, d.report.batches = c.Sofar.At, c.Sofar.Batches
 	return c
 }

@@ -35,6 +35,7 @@ func (d *Dispatcher) Listen() {
 func (d *Dispatcher) ListenInside() {
 	d.listen(wire.SignalRestarted, d.receiveRestarts)
 	d.listen(wire.SignalCameBack, d.receiveReturns)
+	d.listen(wire.SignalBegun, d.receiveBegun)
 	d.selector.AddReceive(d.wake, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 }
 
@@ -61,6 +62,7 @@ func (d *Dispatcher) DrainSignals() {
 	d.receiveGrants()
 	d.receiveRestarts()
 	d.receiveReturns()
+	d.receiveBegun()
 	d.receiveLimits()
 	d.receiveRetirement()
 	var notice wire.StopNotice

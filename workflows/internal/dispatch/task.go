@@ -20,11 +20,13 @@ import (
 // task is a batch that waits or runs.
 type task struct {
 	wire.Task
-	expired *expired  // the latest of its executions that has expired; nil: none, or it does not matter any more
-	started time.Time // of the execution in flight
-	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
-	excused bool      // however that execution ends, it is not a failure of the batch
-	pace    job.Rate  // of that execution; 0: no limit
+	expired *expired   // the latest of its executions that has expired; nil: none, or it does not matter any more
+	started time.Time  // of the execution in flight
+	limited bool       // by the window: when it was dispatched, for one that had ended, others waited for a place
+	excused bool       // however that execution ends, it is not a failure of the batch
+	pace    job.Rate   // of that execution; 0: no limit
+	share   wire.Share // of that execution; zero: nothing limits it
+	begun   bool       // it has begun its last request
 }
 
 func (t *task) suspicion() *suspicion.Suspicion { return suspicion.Of(&t.Suspicion) }

@@ -1,0 +1,431 @@
+package calls
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+)
+
+// Allowance counts what the calls of an execution use of services that are paid for, and keeps them within the
+// execution's share of the job's limits. It is safe for concurrent use.
+//
+// Of a budget it has to guess what a call under way will use: that is what calls have used so far, on average. As long as
+// nothing is known, one is made at a time. So the share is exceeded by what calls in hand use more than that.
+type Allowance struct {
+	share wire.Share
+	from  time.Time // when the first turn comes
+	full  func()    // is called when nothing more may be begun
+
+	mu       sync.Mutex
+	used     job.Usage
+	answered int64         // items whose requests have said what they have used
+	known    job.Usage     // of these
+	reserved job.Usage     // for requests under way
+	under    int           // requests under way
+	furthest int64         // the last item, in order, that a request has been begun for
+	changed  chan struct{} // closed when one of these ends
+	all      quota
+	by       map[string]*quota // of each value that limits hold by
+
+	waiting int       // requests that wait for their turn
+	since   time.Time // when the first of them began to wait
+	waited  time.Duration
+}
+
+// NewAllowance returns an allowance of a share; nil: nothing is limited. It is for one [Watch].
+func NewAllowance(share *wire.Share) *Allowance {
+	a := &Allowance{full: func() {}, changed: make(chan struct{})}
+	if share != nil {
+		a.share = *share
+	}
+	a.from = time.Now().Add(a.share.From)
+	a.all = a.newQuota(a.from)
+	return a
+}
+
+// Spend counts what has been used.
+func (a *Allowance) Spend(u job.Usage) {
+	a.mu.Lock()
+	a.used.Add(u)
+	spent := a.within(job.Usage{}) < 1
+	a.mu.Unlock()
+	if spent {
+		a.full()
+	}
+}
+
+// Used returns what has been used so far; nothing of a nil Allowance.
+func (a *Allowance) Used() job.Usage {
+	if a == nil {
+		return job.Usage{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used
+}
+
+// TakeUsed is Used, and counts from zero again.
+func (a *Allowance) TakeUsed() job.Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	used := a.used
+	a.used = job.Usage{}
+	return used
+}
+
+// Request is one that may be begun.
+type Request struct {
+	of       *Allowance // nil: nobody counts
+	items    int
+	first    int64 // of these, in the order of the batch
+	held     bool  // it is under way, as far as the allowance knows
+	reserved job.Usage
+	tokens   int64 // taken from each of the quotas
+	quotas   []*quota
+}
+
+// Wanted is a request that is to be made.
+type Wanted struct {
+	Items    []Item
+	Keys     []string  // the values that limits hold by, if the share has a field for that
+	Estimate job.Usage // of what it will use; zero: nobody knows
+}
+
+// Take waits until a request may be begun. It returns false if the batch should end instead: soon is closed then. But a
+// request of items before others that have been requested is begun: without their outcomes those would be lost.
+func (a *Allowance) Take(soon <-chan struct{}, w Wanted) (*Request, bool) {
+	r := &Request{of: a, items: len(w.Items), first: w.Items[0].Ordinal}
+	if a.share == (wire.Share{}) {
+		return r, true
+	}
+	if !a.reserve(soon, r, w.Estimate) {
+		return nil, false
+	}
+	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) {
+		r.Done(job.Usage{})
+		return nil, false
+	}
+	a.begin(r.first)
+	return r, true
+}
+
+// begin notes that a request of the item has been begun.
+func (a *Allowance) begin(item int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.furthest = max(a.furthest, item)
+}
+
+// between reports whether an item behind this one has been requested.
+func (a *Allowance) between(item int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return item < a.furthest
+}
+
+// reserve waits until the budget allows the request.
+func (a *Allowance) reserve(soon <-chan struct{}, r *Request, estimate job.Usage) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for {
+		expected, known := a.expect(r.items, estimate)
+		room := a.within(expected)
+		if room > 0 && (known || a.under == 0) || a.used.IsZero() && a.under == 0 || r.first < a.furthest {
+			r.reserved, r.held = expected, true
+			a.reserved.Add(expected)
+			a.under++
+			return true
+		}
+		if room < 0 || room == 0 && known {
+			defer a.full() // once the lock is free
+			return false
+		}
+		if !a.awaitChange(soon) {
+			return false
+		}
+	}
+}
+
+// awaitChange waits, without the lock, until a request has ended. It returns false if soon is closed before.
+func (a *Allowance) awaitChange(soon <-chan struct{}) bool {
+	changed := a.changed
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	select {
+	case <-changed:
+		return true
+	case <-soon:
+		return false
+	}
+}
+
+// expect returns what a request of so many items will use. It is not known if a budget needs that, none has been
+// answered, and nothing is estimated.
+func (a *Allowance) expect(items int, estimate job.Usage) (expected job.Usage, known bool) {
+	n := int64(items)
+	switch {
+	case a.answered > 0:
+		return job.Usage{
+			TokensIn: a.known.TokensIn*n/a.answered + 1, TokensOut: a.known.TokensOut * n / a.answered,
+			Cost: a.known.Cost / job.Money(a.answered) * job.Money(n),
+		}, true
+	case !a.share.Each.IsZero():
+		each := a.share.Each
+		return job.Usage{TokensIn: each.TokensIn * n, TokensOut: each.TokensOut * n, Cost: each.Cost * job.Money(n)}, true
+	}
+	return estimate, !estimate.IsZero() || a.share.Cost == 0 && a.share.Tokens == 0
+}
+
+// within returns how the share stands with so much more: 1 if it allows that, 0 if it is exceeded then, and -1 if what
+// has been used has reached it already.
+func (a *Allowance) within(more job.Usage) int {
+	result := 1
+	check := func(used, reserved, more, most int64) {
+		switch {
+		case most == 0:
+		case used >= most:
+			result = -1
+		case used+reserved+more > most && result > 0:
+			result = 0
+		}
+	}
+	check(int64(a.used.Cost), int64(a.reserved.Cost), int64(more.Cost), int64(a.share.Cost))
+	check(a.used.Tokens(), a.reserved.Tokens(), more.Tokens(), a.share.Tokens)
+	return result
+}
+
+// Done ends the request, which has used so much; zero: it is not known, or nothing.
+func (r *Request) Done(used job.Usage) {
+	a := r.of
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	if r.held {
+		a.under--
+		a.reserved = minus(a.reserved, r.reserved)
+	}
+	if !used.IsZero() {
+		a.answered += int64(r.items)
+		a.known.Add(used)
+	}
+	for _, q := range r.quotas {
+		q.tokens.correct(used.Tokens()/int64(len(r.quotas)) - r.tokens)
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+	a.mu.Unlock()
+	a.Spend(used)
+}
+
+// minus returns what is left of a.
+func minus(a, b job.Usage) job.Usage {
+	return job.Usage{
+		TokensIn: a.TokensIn - b.TokensIn, TokensOut: a.TokensOut - b.TokensOut, TokensCached: a.TokensCached - b.TokensCached,
+		Cost: a.Cost - b.Cost,
+	}
+}
+
+// quota is what may be begun in a time, of all or for one value.
+type quota struct{ requests, tokens bucket }
+
+func (a *Allowance) newQuota(now time.Time) quota {
+	return quota{
+		requests: bucket{limit: a.share.Requests, next: now},
+		tokens:   bucket{limit: a.share.TokenRate, next: now},
+	}
+}
+
+const (
+	// slack is how much time in which nothing was begun may be made up for. Turns that are made up for come by hurry
+	// more often than the limit says.
+	slack = time.Second
+	hurry = 0.02
+	// maxQuotas is how many values have their own quota at a time. Those that are free are forgotten first.
+	maxQuotas = 10_000
+)
+
+// bucket hands out turns, one behind the other, as a limit allows. Its zero value has none.
+type bucket struct {
+	limit job.Rate
+	next  time.Time // of the next turn
+	last  time.Time // before that it does not come, even if it is late
+}
+
+// take returns when the next turn comes, which takes so many of what is limited.
+func (b *bucket) take(now time.Time, n int64) time.Time {
+	if b.limit == 0 {
+		return now
+	}
+	at := later(b.next, now.Add(-slack))
+	b.next = at.Add(b.time(n))
+	at = later(later(at, b.last), now)
+	b.last = at.Add(time.Duration(float64(b.time(n)) / (1 + hurry)))
+	return at
+}
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// correct takes more, or gives some back.
+func (b *bucket) correct(n int64) {
+	if b.limit > 0 {
+		b.next, b.last = b.next.Add(b.time(n)), b.last.Add(b.time(n))
+	}
+}
+
+// time returns how long so many take.
+func (b *bucket) time(n int64) time.Duration {
+	return time.Duration(float64(n) / float64(b.limit) * 1000 * float64(time.Second))
+}
+
+// schedule takes the request's turn from the quotas of its keys, or from that of all. It returns when that is.
+func (r *Request) schedule(keys []string) (turn time.Time) {
+	a := r.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	turn = now
+	r.quotas = a.quotas(now, keys)
+	r.tokens = max(1, r.reserved.Tokens()/int64(len(r.quotas)))
+	for _, q := range r.quotas {
+		turn = later(turn, later(q.requests.take(now, 1), q.tokens.take(now, r.tokens)))
+	}
+	return turn
+}
+
+// quotas returns those of the keys.
+func (a *Allowance) quotas(now time.Time, keys []string) []*quota {
+	if a.share.By == "" {
+		return []*quota{&a.all}
+	}
+	if len(a.by) >= maxQuotas {
+		for key, q := range a.by {
+			if q.requests.next.Before(now) && q.tokens.next.Before(now) {
+				delete(a.by, key)
+			}
+		}
+	}
+	if a.by == nil {
+		a.by = map[string]*quota{}
+	}
+	quotas := make([]*quota, 0, 1)
+	for _, key := range keys {
+		q := a.by[key]
+		if q == nil {
+			fresh := a.newQuota(later(now, a.from))
+			q = &fresh
+			a.by[key] = q
+		}
+		quotas = append(quotas, q)
+	}
+	return quotas
+}
+
+// maxGap is how long a batch that should end waits for the turn of an item before others that have been requested.
+const maxGap = 5 * time.Second
+
+// await waits for the turn of an item. It returns false if soon is closed before.
+func (a *Allowance) await(soon <-chan struct{}, turn time.Time, item int64) bool {
+	left := time.Until(turn)
+	if left <= 0 {
+		return true
+	}
+	a.wait(1)
+	defer a.wait(-1)
+	return backoff.Wait(left, soon) || a.between(item) && time.Until(turn) < maxGap && backoff.Wait(time.Until(turn), nil)
+}
+
+// wait notes that one request more waits, or one fewer.
+func (a *Allowance) wait(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting == 0 {
+		a.since = time.Now()
+	}
+	if a.waiting += n; a.waiting == 0 {
+		a.waited += time.Since(a.since)
+	}
+}
+
+// Waited returns for how long requests have waited for their turn: the time in which at least one did.
+func (a *Allowance) Waited() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waited
+}
+
+// Turn returns in how long the share's next turn comes: that of the quota that is used up for longest. Below 0: it came
+// so long ago. It is 0 without limits.
+func (a *Allowance) Turn() time.Duration {
+	if a.share.Requests == 0 && a.share.TokenRate == 0 {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.all.last()
+	for _, q := range a.by {
+		last = later(last, q.last())
+	}
+	return max(-slack, time.Until(last))
+}
+
+// Idle reports that no request waits for its turn.
+func (a *Allowance) Idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waiting == 0
+}
+
+// last returns when the next turn comes.
+func (q *quota) last() (at time.Time) {
+	for _, b := range []*bucket{&q.requests, &q.tokens} {
+		if b.limit > 0 {
+			at = later(at, b.next)
+		}
+	}
+	return at
+}
+
+// Spend counts what the call of which ctx is the context has used.
+func Spend(ctx context.Context, u job.Usage) error {
+	m := watchOf(ctx)
+	if m == nil || m.limits.Allowance == nil {
+		return ErrNoCall
+	}
+	m.limits.Allowance.Spend(u)
+	return nil
+}
+
+// Take waits until the call may begin a request: see [Allowance.Take].
+func (c *Call) Take(w Wanted) (*Request, bool) {
+	m := c.lane.watch
+	if m.limits.Allowance == nil {
+		return &Request{}, true
+	}
+	return m.limits.Allowance.Take(m.Soon, w)
+}
+
+// LimitedBy returns the field whose values limits hold by; "": they hold for all items together.
+func (c *Call) LimitedBy() string {
+	if a := c.lane.watch.limits.Allowance; a != nil {
+		return a.share.By
+	}
+	return ""
+}
+
+// Spend counts what the call has used.
+func (c *Call) Spend(u job.Usage) {
+	if a := c.lane.watch.limits.Allowance; a != nil {
+		a.Spend(u)
+	}
+}

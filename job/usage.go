@@ -1,0 +1,130 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/stint-run/stint/internal/base/text"
+)
+
+// Money is an amount in millionths of a millionth of a unit of whatever currency the user's prices are in: 0 … 9,223,372
+// units, at which sums stay. People write it as units ("25", "0.15"), and so does JSON.
+type Money int64
+
+// moneyDigits are the digits behind the point that an amount may have.
+const moneyDigits = 12
+
+// Set reads an amount as people write it; "none" is 0. After an error it is 0.
+func (m *Money) Set(written string) error {
+	*m = 0
+	if written == noneText {
+		return nil
+	}
+	bad := fmt.Errorf("amount %q: write units of money as 25 or 0.15, up to 9223372, with up to %d digits behind the point", written, moneyDigits)
+	whole, part, point := strings.Cut(written, ".")
+	if len(part) > moneyDigits || point && part == "" || len(whole) == 0 {
+		return bad
+	}
+	digits := whole + part + strings.Repeat("0", moneyDigits-len(part))
+	amount, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return bad
+	}
+	*m = Money(amount)
+	return nil
+}
+
+// String returns the amount in units.
+func (m Money) String() string {
+	s := fmt.Sprintf("%0*d", moneyDigits+1, max(0, int64(m)))
+	whole, part := s[:len(s)-moneyDigits], strings.TrimRight(s[len(s)-moneyDigits:], "0")
+	if part == "" {
+		return whole
+	}
+	return whole + "." + part
+}
+
+// MarshalJSON writes the amount as a number of units.
+func (m Money) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalJSON reads a number of units, which is rounded, or a text as [Money.Set] does.
+func (m *Money) UnmarshalJSON(data []byte) error {
+	written := string(data)
+	if _, part, _ := strings.Cut(written, "."); len(part) > moneyDigits || strings.ContainsAny(written, "eE") {
+		if number, err := strconv.ParseFloat(written, 64); err == nil && number >= 0 && number < 1e6 {
+			written = strconv.FormatFloat(number, 'f', moneyDigits, 64)
+		}
+	}
+	if len(written) > 0 && written[0] == '"' {
+		if err := json.Unmarshal(data, &written); err != nil {
+			return err
+		}
+	}
+	return m.Set(written)
+}
+
+// Of returns what so many of something cost of which a million costs the amount.
+func (m Money) Of(n int64) Money {
+	if n <= 0 || m <= 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(m), uint64(n))
+	if high >= perPrice {
+		return math.MaxInt64
+	}
+	cost, _ := bits.Div64(high, low, perPrice)
+	return Money(min(cost, math.MaxInt64))
+}
+
+// perPrice is how many tokens a price is for.
+const perPrice = 1_000_000
+
+// Plus returns the sum, which stays at the largest amount.
+func (m Money) Plus(o Money) Money {
+	if o > 0 && m > math.MaxInt64-o {
+		return math.MaxInt64
+	}
+	return m + o
+}
+
+// Usage is what calls have used of services that are paid for, such as models.
+type Usage struct {
+	TokensIn     int64 `json:"tokens_in,omitempty"`     // of requests, with the cached ones
+	TokensOut    int64 `json:"tokens_out,omitempty"`    // of answers
+	TokensCached int64 `json:"tokens_cached,omitempty"` // of TokensIn, those that the service had in its cache
+	Cost         Money `json:"cost,omitempty"`
+}
+
+// Add adds what others have used.
+func (u *Usage) Add(o Usage) {
+	u.TokensIn += o.TokensIn
+	u.TokensOut += o.TokensOut
+	u.TokensCached += o.TokensCached
+	u.Cost = u.Cost.Plus(o.Cost)
+}
+
+// Tokens returns those of requests and answers.
+func (u Usage) Tokens() int64 { return u.TokensIn + u.TokensOut }
+
+// IsZero reports whether nothing has been used.
+func (u Usage) IsZero() bool { return u == Usage{} }
+
+// String describes the usage: "1,200 tokens in, 800 of them cached, 300 out, cost 0.25".
+func (u Usage) String() string {
+	var parts []string
+	if u.Tokens() > 0 {
+		parts = append(parts, text.Thousands(u.TokensIn)+" tokens in")
+		if u.TokensCached > 0 {
+			parts = append(parts, text.Thousands(u.TokensCached)+" of them cached")
+		}
+		parts = append(parts, text.Thousands(u.TokensOut)+" out")
+	}
+	if u.Cost > 0 {
+		parts = append(parts, "cost "+u.Cost.String())
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,209 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/workflows/internal/throttle"
+)
+
+// Every batch gets a share of what is left of the leg's budget, and of its limits of requests and tokens. The shares of
+// all batches in flight add up to these at most, so they hold whatever the workers do. What a batch has not used of the
+// budget is shared out again when it has ended, and its limits already when it has begun its last request: the answers
+// of slow services would hold them up otherwise.
+
+// share returns what the next batch may use; nil: nothing limits that. ok is false if the batch has to wait for the end
+// of another one.
+func (d *Dispatcher) share() (s *wire.Share, ok bool) {
+	l := d.rate.limits
+	if l.Budget == nil && l.Requests == 0 && l.Tokens == 0 {
+		return nil, true
+	}
+	s = &wire.Share{Each: d.each()}
+	if ok = d.shareBudget(s) && d.shareRates(s); !ok {
+		return nil, false
+	}
+	return s, true
+}
+
+// each returns what an item has used so far, on average.
+func (d *Dispatcher) each() job.Usage {
+	t := d.sofar.Totals
+	n := t.Done() + t.Between
+	if n == 0 {
+		return job.Usage{}
+	}
+	return job.Usage{
+		TokensIn: t.Usage.TokensIn / n, TokensOut: (t.Usage.TokensOut + n - 1) / n, Cost: (t.Usage.Cost + job.Money(n) - 1) / job.Money(n),
+	}
+}
+
+// batchItems returns how many items a batch has had so far, on average.
+func (d *Dispatcher) batchItems() int64 {
+	t := d.sofar.Totals
+	return max(1, (t.Done()+t.Between)/max(1, t.Batches))
+}
+
+// shareBudget sets what the next batch may use of the budget.
+func (d *Dispatcher) shareBudget(s *wire.Share) bool {
+	b := d.rate.limits.Budget
+	if b == nil {
+		return true
+	}
+	left := d.budgetLeft()
+	if b.Cost > 0 && left.Cost <= 0 || b.Tokens > 0 && left.Tokens <= 0 || b.Spent {
+		if len(d.flying) == 0 {
+			d.budgetSpent()
+		}
+		return false
+	}
+	cost, enough := d.part(int64(left.Cost), int64(s.Each.Cost))
+	tokens, enoughTokens := d.part(left.Tokens, s.Each.Tokens())
+	if len(d.flying) > 0 && (b.Cost > 0 && !enough || b.Tokens > 0 && !enoughTokens) {
+		return false
+	}
+	if b.Cost > 0 {
+		s.Cost = job.Money(cost)
+	}
+	if b.Tokens > 0 {
+		s.Tokens = tokens
+	}
+	return true
+}
+
+// part returns the next batch's part of what is left, for an item that uses so much: as much as any other batch for
+// which there is a place could have, or half as much again as it seems to need. enough: that is half of what it needs.
+func (d *Dispatcher) part(left, each int64) (part int64, enough bool) {
+	need := each * d.batchItems()
+	places := int64(max(1, d.window.places-len(d.flying)))
+	part = min(left, max(left/(places+1), need/2*3, 1))
+	return part, part >= need/2
+}
+
+// budgetLeft returns what is left of the budget, beside what is shared out to batches in flight.
+func (d *Dispatcher) budgetLeft() wire.Budget {
+	b, used := *d.rate.limits.Budget, d.sofar.Totals.Spent()
+	b.Cost, b.Tokens = b.Cost-used.Cost, b.Tokens-used.Tokens()
+	for _, t := range d.flying {
+		b.Cost, b.Tokens = b.Cost-t.share.Cost, b.Tokens-t.share.Tokens
+	}
+	return b
+}
+
+// budgetSpent ends the job, unless other legs may have something left of the budget: then it is asked.
+func (d *Dispatcher) budgetSpent() {
+	switch l := d.rate.limits; {
+	case l.Legs <= 1 || l.Budget.Spent:
+		d.fail(BudgetSpent(d.Spec))
+	case d.rate.asked != l.Number+1:
+		d.rate.asked = l.Number + 1
+		c := d.counts()
+		c.Short = true
+		d.Link.Counted(c)
+	}
+}
+
+// BudgetSpent is the error of a job whose budget is spent: it stops in order.
+func BudgetSpent(spec job.Spec) *job.Error {
+	var budget string
+	if spec.MaxCost > 0 {
+		budget = fmt.Sprintf("max-cost %s", spec.MaxCost)
+	}
+	if spec.MaxTokens > 0 {
+		if budget != "" {
+			budget += " or "
+		}
+		budget += fmt.Sprintf("max-tokens %d", spec.MaxTokens)
+	}
+	return &job.Error{Type: wire.ErrorBudget, Message: budget + " is spent: resume the job with more"}
+}
+
+// shareRates sets the next batch's part of the limits of requests and tokens. There are no more batches in flight than
+// these need, by what an item has taken so far without waiting for its turn.
+func (d *Dispatcher) shareRates(s *wire.Share) bool {
+	l, t := d.rate.limits, d.sofar.Totals
+	legs := job.Rate(max(1, l.Legs))
+	requests, tokens := l.Requests/legs, l.Tokens/legs
+	if l.Requests == 0 && l.Tokens == 0 {
+		return true
+	}
+	batches := 1
+	need := func(items job.Rate) {
+		batches = max(batches, throttle.Needed(items, d.rate.effort.Each(), d.window.places))
+	}
+	if l.Requests > 0 {
+		need(requests * job.Rate(max(1, t.CallItems/max(1, t.Calls))))
+	}
+	if each := s.Each.Tokens(); l.Tokens > 0 && each > 0 {
+		need(tokens / job.Rate(each))
+	}
+	s.By, s.From = d.Spec.LimitBy, d.nextTurn()
+	used := wire.Share{}
+	for _, t := range d.flying {
+		if t.share == (wire.Share{}) {
+			return false // it started before there was a limit
+		}
+		if !t.begun {
+			used.Requests, used.TokenRate = used.Requests+t.share.Requests, used.TokenRate+t.share.TokenRate
+		}
+	}
+	part := func(limit, used job.Rate) (job.Rate, bool) {
+		if limit == 0 {
+			return 0, true
+		}
+		part := max(1, limit/job.Rate(batches))
+		return part, used == 0 || used+part <= limit
+	}
+	var ok, okTokens bool
+	s.Requests, ok = part(requests, used.Requests)
+	s.TokenRate, okTokens = part(tokens, used.TokenRate)
+	return ok && okTokens
+}
+
+// receiveBegun takes in which executions have begun their last request: what they hold of limits is free.
+func (d *Dispatcher) receiveBegun() {
+	ReceiveEach(d.ctx, wire.SignalBegun, func(begun wire.Begun) {
+		i := slices.IndexFunc(d.flying, func(t *task) bool { return t.activityID() == begun.Activity })
+		if i >= 0 && !d.flying[i].begun {
+			d.flying[i].begun = true
+			d.freeTurn(begun.Turn)
+			d.Wake()
+		}
+	})
+}
+
+// freeTurn notes that the share of a batch is free, of which the next turn comes in so long.
+func (d *Dispatcher) freeTurn(in time.Duration) {
+	d.rate.turns = append(d.rate.turns, workflow.Now(d.ctx).Add(in))
+}
+
+// nextTurn returns in how long the next turn comes of the share that was free first.
+func (d *Dispatcher) nextTurn() time.Duration {
+	if len(d.rate.turns) == 0 {
+		return 0
+	}
+	return max(-maxLate, min(d.rate.turns[0].Sub(workflow.Now(d.ctx)), time.Hour))
+}
+
+// maxLate is how much of the time between two batches is made up for.
+const maxLate = time.Second
+
+// lost counts what an execution has used that has failed, or was lost.
+func (d *Dispatcher) lost(err error) {
+	if hint := lastHint(err); hint != nil {
+		d.sofar.Totals.LostUsage.Add(hint.Usage)
+	}
+}
+
+// shareOf returns a share as a task has it.
+func shareOf(s *wire.Share) wire.Share {
+	if s == nil {
+		return wire.Share{}
+	}
+	return *s
+}
