@@ -312,8 +312,12 @@ func (s Spec) checkSizes() []error {
 	return append(errs, s.checkUse()...)
 }
 
-// maxLimitBy bounds the name of the field that limits hold by, in bytes.
-const maxLimitBy = 200
+const (
+	// maxLimitBy bounds the name of the field that limits hold by, in bytes as JSON: each execution is given it.
+	maxLimitBy = 200
+	// maxDeadline bounds the text of a deadline, in bytes.
+	maxDeadline = 40
+)
 
 // checkUse checks what limits the use of services.
 func (s Spec) checkUse() []error {
@@ -331,8 +335,8 @@ func (s Spec) checkUse() []error {
 		errs = append(errs, fieldError("MaxTokens", "%d: use a number above 0, or 0 for no limit", s.MaxTokens))
 	}
 	switch {
-	case len(s.LimitBy) > maxLimitBy || !utf8.ValidString(s.LimitBy):
-		errs = append(errs, fieldError("LimitBy", "name a field with up to %d bytes of UTF-8", maxLimitBy))
+	case text.JSONSize(s.LimitBy) > maxLimitBy || !utf8.ValidString(s.LimitBy):
+		errs = append(errs, fieldError("LimitBy", "name a field with up to %d bytes of UTF-8 as JSON", maxLimitBy))
 	case s.LimitBy != "" && s.RequestRate == 0 && s.TokenRate == 0:
 		errs = append(errs, fieldError("LimitBy", "%s: it says for which values RequestRate and TokenRate hold: set one of them", s.LimitBy))
 	}
@@ -347,11 +351,12 @@ func (s Spec) DeadlineAfter(began time.Time) (time.Time, error) {
 	if s.Deadline == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.RFC3339, s.Deadline); err == nil {
+	at, err := time.Parse(time.RFC3339, s.Deadline)
+	if err == nil && len(s.Deadline) <= maxDeadline {
 		return at, nil
 	}
 	after, err := time.ParseDuration(s.Deadline)
-	if err != nil || after <= 0 || after > maxDuration {
+	if err != nil || after <= 0 || after > maxDuration || len(s.Deadline) > maxDeadline {
 		return time.Time{}, fieldError("Deadline", "%q: use a time such as 2026-01-31T18:00:00Z, or a duration from the start such as 90m, up to %v", s.Deadline, maxDuration)
 	}
 	return began.Add(after), nil

@@ -39,6 +39,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 		BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: NoLimit, BatchTimeout: 5, Attempts: 6,
 		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Grace: time.Nanosecond,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
+		RequestRate: 11, TokenRate: 12, LimitBy: "f", MaxCost: 13, MaxTokens: 14, Deadline: "1h",
 		Init: []string{"a"}, Shutdown: []string{"b"}, Cleanup: []string{"c"},
 	}
 	require.Equal(t, set, set.WithDefaults())

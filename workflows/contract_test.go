@@ -56,7 +56,7 @@ func contractRoots() []reflect.Type {
 		ofFunc(acts.Method(i).Type)
 	}
 	add( // signals
-		job.Stop{}, wire.StopNotice{}, wire.CameBack{},
+		job.Stop{}, wire.StopNotice{}, wire.CameBack{}, wire.Begun{},
 		wire.FromLeg[wire.Counts]{}, wire.FromLeg[wire.PoolReport]{}, wire.FromLeg[wire.PlacesBack]{},
 		wire.FromLeg[wire.SlowDownRequest]{}, wire.FromLeg[job.Error]{}, wire.Counts{}, wire.PoolReport{}, wire.PlacesBack{}, wire.SlowDownRequest{}, wire.LegLimits{}, wire.ReportThresholds{},
 		wire.FeedOpening{}, wire.KeptResult{}, wire.Salvaged{}, wire.SealedNotice{}, wire.FreedNotice{}, wire.StalledNotice{}, wire.FeedResize{}, wire.Opening{}, wire.Freed{},
@@ -74,7 +74,7 @@ func contractRoots() []reflect.Type {
 	)
 	add( // frames
 		wire.HelloFrame{}, wire.CallFrame{}, wire.AcquireFrame{}, wire.AcquiredFrame{}, wire.StoppingFrame{}, wire.ByeFrame{}, wire.ReadyFrame{}, wire.ResultsFrame{},
-		wire.ReleaseFrame{}, wire.LogFrame{}, wire.MetricFrame{}, wire.RequestStopFrame{}, wire.SlowDownFrame{},
+		wire.ReleaseFrame{}, wire.LogFrame{}, wire.MetricFrame{}, wire.RequestStopFrame{}, wire.SlowDownFrame{}, wire.CostFrame{},
 	)
 	return roots
 }

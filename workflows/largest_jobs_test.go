@@ -51,6 +51,7 @@ var bounds = []struct {
 	{foreign, execute.MaxErrorText + 500, `
 		job.Report.LastFailure job.Report.Oldest job.Progress.LastFailure job.Progress.Oldest`},
 	{foreign, 500, "job.Outage.Message"},
+	{foreign, 200, "wire.Share.By"},
 	{foreign, 300, "wire.ProcessResult.Unbegun"},
 	{foreign, dispatch.MaxCause, "wire.Suspicion.Cause"},
 	{foreign, dispatch.MaxStraggler, "job.Straggler.Batch job.Straggler.Worker job.Straggler.Why"},
@@ -74,6 +75,7 @@ var bounds = []struct {
 	{plain, limits.MaxName + 30, `
 		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg wire.Execution.ID
 		wire.LocateInput.Workflow`},
+	{plain, 40, "job.Settings.Deadline"},
 	{plain, 20, `
 		job.Report.State wire.HookInput.State wire.HookInput.Stage job.HookRun.Stage
 		job.ForcedEnd.Signal job.FirstError.Kind wire.Suspicion.Kind wire.Verdict.Kind
@@ -86,7 +88,7 @@ var bounds = []struct {
 	{plain, 100, `
 		wire.Ref.Sources wire.PlanResult.Sources job.LoopSlot.Head
 		wire.CommitResult.Manifest wire.Hint.Batch wire.Answered.Activity
-		wire.ActivitySlot.Activity wire.CameBack.Activity job.HookRun.Skipped
+		wire.ActivitySlot.Activity wire.CameBack.Activity wire.Begun.Activity job.HookRun.Skipped
 		wire.SlotRef.Process wire.HookInput.Key wire.Answer.Flying job.Progress.Flying
 		wire.LocateInput.Processes wire.LocateInput.Silent wire.LocateResult.Ended
 		wire.LegResult.Manifests wire.CommitInput.Previous wire.LegInput.Previous

@@ -31,7 +31,7 @@ func TestSet_TakesEffect(t *testing.T) {
 	})
 	report := w.mustRun()
 	require.True(t, changed)
-	require.Equal(t, job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most}, report.Settings)
+	require.Equal(t, w.spec.With(job.Settings{Window: &window, Rate: &rate, BatchItems: &items, MaxFailed: &most}).Settings(), report.Settings)
 	last := w.plans[len(w.plans)-1]
 	require.Equal(t, items, last.Spec.BatchItems)
 	require.Equal(t, window, last.Spec.Window)

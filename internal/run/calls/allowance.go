@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Allowance struct {
 	reserved job.Usage     // for requests under way
 	under    int           // requests under way
 	furthest int64         // the last item, in order, that a request has been begun for
+	givenUp  int64         // the first one that none is begun for any more: nor for those behind it
 	changed  chan struct{} // closed when one of these ends
 	all      quota
 	by       map[string]*quota // of each value that limits hold by
@@ -38,7 +40,7 @@ type Allowance struct {
 
 // NewAllowance returns an allowance of a share; nil: nothing is limited. It is for one [Watch].
 func NewAllowance(share *wire.Share) *Allowance {
-	a := &Allowance{full: func() {}, changed: make(chan struct{})}
+	a := &Allowance{full: func() {}, changed: make(chan struct{}), furthest: -1, givenUp: math.MaxInt64}
 	if share != nil {
 		a.share = *share
 	}
@@ -105,26 +107,33 @@ func (a *Allowance) Take(soon <-chan struct{}, w Wanted) (*Request, bool) {
 	if !a.reserve(soon, r, w.Estimate) {
 		return nil, false
 	}
-	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) {
+	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) || !a.begin(r.first) {
 		r.Done(job.Usage{})
 		return nil, false
 	}
-	a.begin(r.first)
 	return r, true
 }
 
-// begin notes that a request of the item has been begun.
-func (a *Allowance) begin(item int64) {
+// begin notes that a request of the item has been begun. It returns false if it must not be, because there will be none
+// of an item before it.
+func (a *Allowance) begin(item int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if item > a.givenUp {
+		return false
+	}
 	a.furthest = max(a.furthest, item)
+	return true
 }
 
-// between reports whether an item behind this one has been requested.
-func (a *Allowance) between(item int64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return item < a.furthest
+// giveUp notes that there will be no request of the item. It returns false if there must be one, because an item behind
+// it has been requested. The lock is held.
+func (a *Allowance) giveUp(item int64) bool {
+	if item < a.furthest {
+		return false
+	}
+	a.givenUp = min(a.givenUp, item)
+	return true
 }
 
 // reserve waits until the budget allows the request.
@@ -134,32 +143,30 @@ func (a *Allowance) reserve(soon <-chan struct{}, r *Request, estimate job.Usage
 	for {
 		expected, known := a.expect(r.items, estimate)
 		room := a.within(expected)
-		if room > 0 && (known || a.under == 0) || a.used.IsZero() && a.under == 0 || r.first < a.furthest {
+		allowed := room > 0 && (known || a.under == 0) || a.used.IsZero() && a.under == 0
+		over := !allowed && (room < 0 || room == 0 && known || Closed(soon))
+		if allowed || over && !a.giveUp(r.first) {
 			r.reserved, r.held = expected, true
 			a.reserved.Add(expected)
 			a.under++
 			return true
 		}
-		if room < 0 || room == 0 && known {
+		if over {
 			defer a.full() // once the lock is free
 			return false
 		}
-		if !a.awaitChange(soon) {
-			return false
-		}
+		a.awaitChange(soon)
 	}
 }
 
-// awaitChange waits, without the lock, until a request has ended. It returns false if soon is closed before.
-func (a *Allowance) awaitChange(soon <-chan struct{}) bool {
+// awaitChange waits, without the lock, until a request has ended, or soon is closed.
+func (a *Allowance) awaitChange(soon <-chan struct{}) {
 	changed := a.changed
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	select {
 	case <-changed:
-		return true
 	case <-soon:
-		return false
 	}
 }
 
@@ -334,15 +341,18 @@ func (a *Allowance) quotas(now time.Time, keys []string) []*quota {
 // maxGap is how long a batch that should end waits for the turn of an item before others that have been requested.
 const maxGap = 5 * time.Second
 
-// await waits for the turn of an item. It returns false if soon is closed before.
+// await waits for the turn of an item. It returns false if soon is closed before, unless items behind it have been
+// requested.
 func (a *Allowance) await(soon <-chan struct{}, turn time.Time, item int64) bool {
-	left := time.Until(turn)
-	if left <= 0 {
-		return true
-	}
 	a.wait(1)
 	defer a.wait(-1)
-	return backoff.Wait(left, soon) || a.between(item) && time.Until(turn) < maxGap && backoff.Wait(time.Until(turn), nil)
+	if backoff.Wait(time.Until(turn), soon) {
+		return true
+	}
+	a.mu.Lock()
+	lost := time.Until(turn) > maxGap || a.giveUp(item)
+	a.mu.Unlock()
+	return !lost && backoff.Wait(time.Until(turn), nil)
 }
 
 // wait notes that one request more waits, or one fewer.
@@ -412,7 +422,10 @@ func (c *Call) Take(w Wanted) (*Request, bool) {
 	if m.limits.Allowance == nil {
 		return &Request{}, true
 	}
-	return m.limits.Allowance.Take(m.Soon, w)
+	began := time.Now()
+	r, ok := m.limits.Allowance.Take(m.Soon, w)
+	c.waited += time.Since(began)
+	return r, ok
 }
 
 // LimitedBy returns the field whose values limits hold by; "": they hold for all items together.

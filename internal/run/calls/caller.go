@@ -238,7 +238,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 // conclude takes what the call came to. It returns the items that have no outcome, and why.
 func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	items, call, mark, err := a.items, &a.Call, a.mark, a.err
-	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began)}
+	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began) - call.waited}
 	defer func() { c.Observer.CallEnded(stats) }()
 	c.Brake.ended()
 	c.Lane.afterCall()

@@ -104,7 +104,8 @@ type Call struct {
 	before int    // items with an outcome when the call began
 	gone   bool   // it has been left behind: nobody waits for it
 
-	expiries int64 // of timers of items that were retried
+	waited   time.Duration // for its turn, which is no part of the call
+	expiries int64         // of timers of items that were retried
 	firm     *atomic.Bool
 	block    []byte
 	stream   Stream // the items, of a call that takes a whole batch; nil: Items are
