@@ -213,6 +213,27 @@ class ServeTest(ProgramTest):
         worker.hang_up()
         self.assertEqual((worker.ended(), worker.stderr), (0, ""))
 
+    def test_cost(self):  # H3
+        worker = self.start("""
+            def call(items):
+                stint.cost(0.00002, tokens_in=7, tokens_out=2, tokens_cached=3)
+                stint.cost(1)
+                for wrong in ({"amount": -1}, {"amount": float("nan")}, {"tokens_in": 1.5}, {"tokens_out": -1}, {"tokens_in": True}):
+                    try:
+                        stint.cost(**wrong)
+                        return []
+                    except ValueError:
+                        pass
+                return items
+
+            stint.serve(call)
+        """)
+        worker.ready()
+        self.assertEqual(worker.call(5, 1), [{"value": 1}])
+        costs = [frame for frame in worker.frames if frame["type"] == "cost"]
+        self.assertEqual(costs[0], {"type": "cost", "cost": 0.00002, "tokens_in": 7, "tokens_out": 2, "tokens_cached": 3, "call": 5})
+        self.assertEqual([cost["cost"] for cost in costs], [0.00002, 1])
+
     def test_outcomes(self):  # B7, B8
         worker = self.start(r"""
             def colour(name):

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/predict"
+	"github.com/stint-run/stint/job"
 )
 
 // linesOf returns what writes a line.
@@ -46,6 +47,7 @@ func printPrediction(w io.Writer, p predict.Prediction) error {
 	line("about %s%s %s", span(p.Seconds.Value), bounds(p.Seconds), places(p))
 	line("%s of about %s, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud", round(p.Events), round(p.Actions))
+	printNeeds(line, p.Needs, p.Sample)
 	line("about %s of results; about %s of memory for a worker with the server in it, and what the command takes", size(p.ResultBytes), size(p.MemoryBytes))
 	line("")
 	s := p.Sample
@@ -77,6 +79,7 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 	line("about %s%s with %s of each pool like this one: the slowest stage is %s", span(p.Seconds.Value), bounds(p.Seconds), text.Count(p.Workers, "worker"), p.Slowest)
 	line("%s of about %s, at most %s of each, %s", text.Count(p.Batches, "batch"), text.Count(p.BatchItems, "item"), text.Count(p.Steps, "execution"), text.Count(p.Legs, "leg"))
 	line("about %s events of history, %s actions on Temporal Cloud; about %s of results", round(p.Events), round(p.Actions), size(p.ResultBytes))
+	printNeeds(line, p.Needs, p.Sample)
 	line("")
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tPOOL\tSLOTS\tITEMS\tOK\tFAILED\tAN ITEM TAKES\tALL TAKE")
@@ -94,6 +97,24 @@ func printPipeline(w io.Writer, p predict.Pipeline) error {
 	line("          at 500 MB/s; items that were not drawn are like those that were")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// tenThousandth of a unit of money is as exact as an estimate says.
+const tenThousandth job.Money = 1e8
+
+// printNeeds prints what a job uses of services that are paid for.
+func printNeeds(line func(string, ...any), n predict.Needs, s predict.Sample) {
+	if n.Usage.IsZero() {
+		return
+	}
+	u := n.Usage
+	if u.Cost > 100*tenThousandth {
+		u.Cost = u.Cost / tenThousandth * tenThousandth // it is an estimate
+	}
+	line("about %s; the sample has used %s", u, s.Usage)
+	if n.Affordable > 0 {
+		line("the budget is enough for about %s", text.Count(n.Affordable, "item"))
+	}
 }
 
 // places says how many calls are made at once, and where.

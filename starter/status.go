@@ -217,13 +217,16 @@ func printCounts(row rows, r job.Report) {
 	row.count("repeated", r.Repeated, "item", " done when their batch had to end before an item in front of them")
 }
 
+// usedForNothing says what lost usage is.
+const usedForNothing = "%s, at least: by batches that were lost with their worker, and have run again"
+
 // printUsage prints what the job has used of services that are paid for.
 func printUsage(row rows, r job.Report) {
 	if !r.Usage.IsZero() {
 		row("used", "%s", r.Usage)
 	}
 	if !r.LostUsage.IsZero() {
-		row("used for nothing", "%s, of batches whose worker was lost", r.LostUsage)
+		row("used for nothing", usedForNothing, r.LostUsage)
 	}
 }
 

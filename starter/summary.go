@@ -279,6 +279,12 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 	}
 	printFirstError(row, r)
 	printFailures(w, r)
+	if r.State == job.Stopped {
+		row.text("reason", r.Reason)
+	}
+	if !r.LostUsage.IsZero() {
+		row("used for nothing", usedForNothing, r.LostUsage)
+	}
 	if r.Error != nil {
 		row("error", "%s", r.Error.Message)
 	}

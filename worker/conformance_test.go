@@ -54,6 +54,7 @@ const (
 	noNarrowing = "a command has one item: nothing has to be narrowed"
 	noThreads   = "the program answers one call after the other"
 	manyWait    = "a server that states a wait has all wait: see slowing down"
+	noCost      = "nothing that it says is a cost"
 	noWords     = "a status, and what the server has said beside it, are all that is known of an error"
 )
 
@@ -71,7 +72,7 @@ var kinds = []kind{
 		handler: func(f *fixture) Handler { return Exec("awk", "-f", here(f.t, "testdata/obey.awk")) },
 		cannot: map[string]string{
 			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noOwnError,
-			"retry after": noOwnError, "panics": noPanic,
+			"retry after": noOwnError, "panics": noPanic, "costs": noCost,
 		},
 	}, {
 		name: "command", own: true, singles: 250, size: 1, alone: true,
@@ -80,7 +81,7 @@ var kinds = []kind{
 		},
 		cannot: map[string]string{
 			"errors": noOwnError, "item attempts": noOwnError, "drops": noOwnError, "whole calls": oneByOne, "lengths": oneByOne,
-			"retry after": noOwnError, "panics": noPanic, "slots": noNarrowing,
+			"retry after": noOwnError, "panics": noPanic, "slots": noNarrowing, "costs": noCost,
 		},
 	}, {
 		name: "serve", slots: true, stack: "here", hanging: "(*obedient).do(",
@@ -95,14 +96,14 @@ var kinds = []kind{
 		handler: func(f *fixture) Handler { return f.http(HTTPOptions{}, false) },
 		cannot: map[string]string{
 			"errors": noWords, "item attempts": noOwnError, "drops": noOwnError, "whole calls": oneByOne, "lengths": oneByOne, "panics": noPanic,
-			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess,
+			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess, "costs": noCost,
 		},
 	}, {
 		name: "http of lists", size: 1,
 		handler: func(f *fixture) Handler { return f.http(HTTPOptions{Array: true}, true) },
 		cannot: map[string]string{
 			"errors": noWords, "item attempts": noOwnError, "drops": noOwnError, "whole calls": noWords, "panics": noPanic,
-			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess,
+			"retry after": manyWait, "crashes": noProcess, "company": noProcess, "slots": noProcess, "costs": noCost,
 		},
 	}, {
 		name: "each in processes", slots: true, chunk: eachItems, alone: true, hanging: "worker.obeyEach(",
@@ -119,6 +120,7 @@ var kinds = []kind{
 // them by. They are shown by one and the same handler, one after the other.
 var calm = map[string]func(tr *trial){
 	"any item":      showsAnyItem,
+	"costs":         showsCosts,
 	"drops":         showsDrops,
 	"errors":        showsErrors,
 	"item attempts": showsItemAttempts,

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/run/calls"
-	"github.com/stint-run/stint/internal/run/remote"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
@@ -208,13 +207,6 @@ func TestHTTP_Outcomes(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := HTTP(HTTPOptions{URL: server.URL, AllowOrigins: []string{server.URL}})
 	f.limits.ItemAttempts = 3
-	var opened *httpHandler
-	open := h.open
-	h.open = func(s dependencies) (calls.Handler, service, error) {
-		handler, service, err := open(s)
-		opened = handler.(*httpHandler)
-		return handler, service, err
-	}
 	o := f.run(h, "in.jsonl", "1\n2\n3\n4\n")
 	require.Len(t, o.failures, 2)
 	slices.SortFunc(o.failures, func(a, b job.Failure) int { return int(a.Item - b.Item) })
@@ -222,7 +214,7 @@ func TestHTTP_Outcomes(t *testing.T) {
 	require.Equal(t, 1, o.failures[0].Attempts)
 	require.Equal(t, "TooLarge", o.failures[1].Error.Type)
 	require.Equal(t, 2, strings.Count(o.output, "\n"))
-	require.Equal(t, remote.Usage{In: 6, Out: 4}, opened.usage)
+	require.Equal(t, job.Usage{TokensIn: 6, TokensOut: 4}, o.totals.Usage)
 }
 
 // A server that says beside a result that its limit is used up is left alone until it is reset.

@@ -44,6 +44,7 @@ import (
 //	quit FILE   the same, and then the process ends
 //	await FILE  waits until the file has three lines
 //	fill FILE   adds a line to the file; the result is large
+//	spend N     uses N tokens of a request and one of an answer, N millionths of a unit in all
 //
 // and, for the obedient program alone:
 //
@@ -164,12 +165,30 @@ func await(file string, lines int) {
 
 // obeyEach is the function of an Each handler.
 func obeyEach(ctx context.Context, item string) (any, error) {
+	spend(ctx, item)
 	result, err := obey(item, 0)
 	if err == errHanging {
 		<-ctx.Done()
 		err = ctx.Err()
 	}
 	return result, err
+}
+
+// spentOn returns what an item uses, if it says so.
+func spentOn(item string) (used job.Usage) {
+	if n, found := strings.CutPrefix(item, "spend "); found {
+		tokens, err := strconv.ParseInt(n, 10, 64)
+		must(err)
+		used = job.Usage{TokensIn: tokens, TokensOut: 1, Cost: job.Money(tokens) * 1_000_000}
+	}
+	return used
+}
+
+// spend uses what an item says.
+func spend(ctx context.Context, item string) {
+	if used := spentOn(item); !used.IsZero() {
+		must(Cost(ctx, used))
+	}
 }
 
 // obeyBatch is the function of a Batch handler.
@@ -179,6 +198,7 @@ func obeyBatch(ctx context.Context, items []string) ([]any, error) {
 		if text, found := strings.CutPrefix(item, "fail "); found {
 			return nil, &Whole{text}
 		}
+		spend(ctx, item)
 		result, err := obey(item, len(items))
 		switch {
 		case err == errHanging:
@@ -229,6 +249,9 @@ func (p *obedient) obeyMore(call *wire.CallFrame, item json.RawMessage) *wire.Re
 		p.serve("")
 	case "size":
 		return &wire.ResultFrame{Value: json.RawMessage(strconv.Itoa(len(call.Items)))}
+	}
+	if used := spentOn(text); !used.IsZero() {
+		p.say(wire.CostFrame{Type: frames.TypeCost, Usage: used, Call: call.ID})
 	}
 	_, err := obey(text, 0)
 	if err != nil && do == "slower" {

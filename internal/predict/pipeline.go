@@ -21,6 +21,7 @@ type Pipeline struct {
 	Workers     int      `json:"workers"` // of each pool
 	BatchItems  int64    `json:"batch_items"`
 	ResultBytes int64    `json:"result_bytes"`
+	Needs
 }
 
 // StagePrediction is what a sample has shown of one stage.
@@ -87,6 +88,7 @@ func (p *Pipeline) extrapolate(spec job.Spec) {
 		}
 	}
 	p.ResultBytes = int64(float64(p.Sample.ResultBytes) / drawn * float64(p.Items))
+	p.Needs = needsOf(p.Sample, p.Items, spec)
 	if slowest < 0 {
 		p.Seconds = Estimate{Value: startSeconds}
 		return
@@ -147,9 +149,6 @@ func (p *Pipeline) seconds(spec job.Spec, slowest *StagePrediction, speed speedO
 	for _, busy := range pools {
 		work = math.Max(work, busy)
 	}
-	if spec.JobRate > 0 {
-		const thousandths = 1000
-		work = math.Max(work, float64(p.Items)*thousandths/float64(spec.JobRate))
-	}
+	work = math.Max(work, limitedSeconds(spec, p.Items, p.Items, p.Usage))
 	return startSeconds + ready.Seconds() + work + through + float64(p.Bytes+p.ResultBytes)/streamBytes
 }

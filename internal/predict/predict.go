@@ -60,6 +60,7 @@ type Prediction struct {
 	BatchItems   int64    `json:"batch_items"`   // of a batch, on average
 
 	ResultBytes int64 `json:"result_bytes"` // of the output
+	Needs
 	// MemoryBytes is what a worker takes, with the embedded server and without its programs.
 	MemoryBytes int64 `json:"memory_bytes"`
 }
@@ -94,7 +95,9 @@ func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup
 		p.ResultBytes = int64(float64(sample.ResultBytes) / float64(sample.Items) * float64(survey.Items))
 	}
 	p.MemoryBytes = p.memory(setup)
-	seconds := func(s speedOf) float64 { return p.seconds(s, setup, spec.JobRate) }
+	p.Needs = needsOf(sample, survey.Items, spec)
+	limited := limitedSeconds(spec, survey.Items, survey.Items/max(1, p.CallItems), p.Usage)
+	seconds := func(s speedOf) float64 { return p.seconds(s, setup, limited) }
 	p.Seconds = m.estimate(setup.Seed, seconds)
 	p.ItemSeconds = m.estimate(setup.Seed, speedOf.each)
 	return p
@@ -118,8 +121,8 @@ func (s Setup) sizing(each float64) wire.Sizing {
 	}
 }
 
-// seconds returns how long the job takes with this speed, and no more items a second than rate, if it is set.
-func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
+// seconds returns how long the job takes with this speed, if its limits allow its work in so many seconds.
+func (p *Prediction) seconds(s speedOf, setup Setup, limited float64) float64 {
 	if p.Items == 0 {
 		return startSeconds
 	}
@@ -128,10 +131,7 @@ func (p *Prediction) seconds(s speedOf, setup Setup, rate job.Rate) float64 {
 	if s := p.Sample; s.SlowDowns > 0 { // the whole job gets through no faster than the sample has, with its waits
 		work = math.Max(work, s.Took.Seconds()*float64(p.Items)/float64(max(1, s.Items)))
 	}
-	if rate > 0 {
-		const thousandths = 1000
-		work = math.Max(work, float64(p.Items)*thousandths/float64(rate))
-	}
+	work = math.Max(work, limited)
 	return startSeconds + setup.Ready.Seconds() + work + float64(p.Bytes+p.ResultBytes)/streamBytes
 }
 

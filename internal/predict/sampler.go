@@ -22,6 +22,7 @@ type Sample struct {
 	SlowDowns   int             `json:"slow_downs"` // requests of the handler, which were waited out
 	FirstError  *job.FirstError `json:"first_error,omitempty"`
 	Took        time.Duration   `json:"took"` // nanoseconds, from the first call to the last
+	Usage       job.Usage       `json:"usage,omitzero"`
 
 	timed  []timing
 	failed time.Duration // in calls that failed
@@ -184,7 +185,7 @@ func (s *Sampler) bytesOf(items int64) int64 {
 func (d *Drawn) concluded(s Sample, report job.Report, resultBytes int64) Sample {
 	s.OK, s.Dropped, s.ResultBytes = report.OK, report.Dropped, resultBytes
 	s.Failed, s.FirstError = d.sample.Failed+report.Failed, d.sample.FirstError
-	s.Items = int(s.OK + s.Failed)
+	s.Items, s.Usage = int(s.OK+s.Failed), report.Spent()
 	if e := report.FirstError; e != nil {
 		first := *e
 		first.Item = d.ordinals[e.Item]

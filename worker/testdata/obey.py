@@ -59,6 +59,8 @@ def obey(item, size):
     if do == "die":
         note(arg)
         leave(3)
+    if do == "spend":
+        stint.cost(int(arg) / 1e6, tokens_in=int(arg), tokens_out=1)
     if do == "nap":
         time.sleep(int(arg) / 1000)
     if do == "hang":

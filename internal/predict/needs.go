@@ -1,0 +1,53 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/stint-run/stint/job"
+)
+
+// Needs are what a job uses of services that are paid for, going by a sample.
+type Needs struct {
+	Usage job.Usage `json:"usage,omitzero"`
+	// Affordable is how many items the job's budget is enough for; 0: for all, or it has none.
+	Affordable int64 `json:"affordable,omitempty"`
+}
+
+// needsOf returns what a job of so many items needs.
+func needsOf(s Sample, items int64, spec job.Spec) (n Needs) {
+	if s.Items == 0 || s.Usage.IsZero() {
+		return n
+	}
+	part := float64(items) / float64(s.Items)
+	scaled := func(of int64) int64 { return int64(math.Min(math.Round(float64(of)*part), math.MaxInt64/2)) }
+	n.Usage = job.Usage{
+		TokensIn: scaled(s.Usage.TokensIn), TokensOut: scaled(s.Usage.TokensOut), TokensCached: scaled(s.Usage.TokensCached),
+		Cost: job.Money(scaled(int64(s.Usage.Cost))),
+	}
+	enough := 1.0
+	if spec.MaxCost > 0 && n.Usage.Cost > 0 {
+		enough = math.Min(enough, float64(spec.MaxCost)/float64(n.Usage.Cost))
+	}
+	if spec.MaxTokens > 0 && n.Usage.Tokens() > 0 {
+		enough = math.Min(enough, float64(spec.MaxTokens)/float64(n.Usage.Tokens()))
+	}
+	if enough < 1 {
+		n.Affordable = max(1, int64(enough*float64(items)))
+	}
+	return n
+}
+
+// limitedSeconds returns how long a job's limits make it take at least.
+func limitedSeconds(spec job.Spec, items, requests int64, u job.Usage) float64 {
+	seconds := 0.0
+	for _, l := range []struct {
+		n    int64
+		rate job.Rate
+	}{{items, spec.JobRate}, {requests, spec.RequestRate}, {u.Tokens(), spec.TokenRate}} {
+		if l.rate > 0 {
+			const thousandths = 1000
+			seconds = math.Max(seconds, float64(l.n)*thousandths/float64(l.rate))
+		}
+	}
+	return seconds
+}
