@@ -76,7 +76,7 @@ func (s *till) asks(more ...string) []string {
 	return append([]string{"--llm", s.url + "/v1", "--model", "m", "--price-in", "0.15", "--price-out", "0.6"}, more...)
 }
 
-// Every token that was answered is counted, that of answers which do not fit too, and nothing of refused requests.
+// H3: Every token that was answered is counted, that of answers which do not fit too, and nothing of refused requests.
 func TestCost_IsExact(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -107,7 +107,7 @@ func TestCost_IsExact(t *testing.T) {
 	require.Equal(t, strings.Repeat(`{"good":true}`+"\n", 400), b.read("out.jsonl"))
 }
 
-// A budget is exceeded by calls in hand at most; the job stops in order, and goes on with a larger one. No item is asked
+// H3: A budget is exceeded by calls in hand at most; the job stops in order, and goes on with a larger one. No item is asked
 // about twice.
 func TestCost_Budget(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestCost_Budget(t *testing.T) {
 	}
 }
 
-// With 'resume' the budget is a setting.
+// H3: With 'resume' the budget is a setting.
 func TestCost_ResumeWithMore(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -166,7 +166,7 @@ func TestCost_ResumeWithMore(t *testing.T) {
 	require.Contains(t, b.stint("status", "j").exits(starter.ExitOK).stdout.String(), status.Usage.String())
 }
 
-// What a killed worker had used is not counted as the job's: the requests are made again, with the same keys, and counted
+// H3: What a killed worker had used is not counted as the job's: the requests are made again, with the same keys, and counted
 // then. As far as its heartbeats have told it is counted apart.
 func TestCost_OverKills(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestCost_Deadline(t *testing.T) {
 	require.EqualValues(t, 50, b.report("report.json").OK)
 }
 
-// Requests of two workers together keep to the limit, and so do those of each value of a field; they come in no burst.
+// H2: Requests of two workers together keep to the limit, and so do those of each value of a field; they come in no burst.
 func TestLimits_OverWorkers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

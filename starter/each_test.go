@@ -27,7 +27,7 @@ func (b *box) parallel(args ...string) string {
 	return string(out)
 }
 
-// Whoever comes from parallel gets what they are used to: the same input, the same lines.
+// E2, E3: Whoever comes from parallel gets what they are used to: the same input, the same lines.
 func TestEach_LikeParallel(t *testing.T) {
 	t.Parallel()
 	const names = "a dir/b.tar.gz\nno-extension\n/x/.hidden\n*\n$HOME 'q' \"d\" ; echo owned\n-n\ndir/\n"
@@ -70,7 +70,7 @@ func TestEach_LikeParallel(t *testing.T) {
 	}
 }
 
-// The commands of a dry run, pasted into a shell, do what the job would do.
+// E4: The commands of a dry run, pasted into a shell, do what the job would do.
 func TestEach_DryRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -109,7 +109,7 @@ func TestEach_JobLog(t *testing.T) {
 	require.Regexp(t, `\n1\t:\t\d+\.\d{3}\t\d+\.\d{3}\t0\t2\t0\t0\tsh -c '.*' sh 1 1\n`, b.read("ours"))
 }
 
-// A file that is there already is not made again, and one that a command has half written never has its name.
+// E4: A file that is there already is not made again, and one that a command has half written never has its name.
 func TestEach_SkipIfExists(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -178,7 +178,7 @@ func TestEach_Refused(t *testing.T) {
 	}
 }
 
-// A result may have all that is known of a command, and other exit statuses than 0 may be good ones.
+// E3: A result may have all that is known of a command, and other exit statuses than 0 may be good ones.
 func TestEach_Record(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

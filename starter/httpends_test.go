@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key that is refused stops the job: no item fails, and with another key the same command continues.
+// H1: A key that is refused stops the job: no item fails, and with another key the same command continues.
 func TestHTTP_WrongKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -65,7 +65,7 @@ func holds(t *testing.T, dir, text string) (files []string) {
 	return files
 }
 
-// A key is in the requests, and nowhere else, whatever the server makes of it.
+// H4: A key is in the requests, and nowhere else, whatever the server makes of it.
 func TestHTTP_SecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

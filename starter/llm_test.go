@@ -112,7 +112,7 @@ func TestLLM_Embed(t *testing.T) {
 	require.Len(t, a.requests(), 4)
 }
 
-// A model that there is not stops the job, with what to do.
+// H1: A model that there is not stops the job, with what to do.
 func TestLLM_UnknownModel(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

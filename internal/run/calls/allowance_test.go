@@ -54,7 +54,7 @@ func always(d time.Duration) func() time.Duration {
 	return func() time.Duration { return d }
 }
 
-// Requests are begun at the limit, evenly, whatever their answers take; in no second there are more than it and 2 %.
+// H2: Requests are begun at the limit, evenly, whatever their answers take; in no second there are more than it and 2 %.
 func TestAllowance_Requests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAllowance_Tokens(t *testing.T) {
 	})
 }
 
-// Limits by a field hold for each of its values, and for each alone.
+// H2: Limits by a field hold for each of its values, and for each alone.
 func TestAllowance_ByKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAllowance_ByKey(t *testing.T) {
 	})
 }
 
-// A budget is exceeded by what calls in hand use more than expected at most, and no outcome lies behind one that is
+// H3: A budget is exceeded by what calls in hand use more than expected at most, and no outcome lies behind one that is
 // missing.
 func TestAllowance_Budget(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ var places = []string{
 	`printf '%s\0' "$(printf '%s.' "{}")" | sed 's/\.\x00$/\x00/'`,
 }
 
-// A value arrives byte for byte in each place, in sh and in bash, and nothing of it is run.
+// E1: A value arrives byte for byte in each place, in sh and in bash, and nothing of it is run.
 func TestParseShell_ValuesArrive(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -16,6 +16,7 @@ func wordsOf(t *testing.T, item Item, words ...string) ([]string, error) {
 	return template.Words(&item)
 }
 
+// E2.
 func TestTemplate_Placeholders(t *testing.T) {
 	t.Parallel()
 	text := Item{Data: []byte("a dir/b.tar.gz"), Number: 7, Slot: 2}
@@ -61,6 +62,7 @@ func TestTemplate_Words(t *testing.T) {
 	}
 }
 
+// E2.
 func TestParse_Refuses(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
@@ -146,7 +148,7 @@ func TestTemplate_Out(t *testing.T) {
 	require.False(t, name.NamesOut())
 }
 
-// Whatever a value holds, it is one word, and the words around it stay what they are.
+// E1: Whatever a value holds, it is one word, and the words around it stay what they are.
 func TestTemplate_ValuesStayInTheirWord(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -32,6 +32,7 @@ const (
 		{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"45.837906927s"}]}}`
 )
 
+// H1.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	const ms, sec = time.Millisecond, time.Second
@@ -126,6 +127,7 @@ func TestStatus_NotFoundLater(t *testing.T) {
 	require.Contains(t, f.Message, "answered 404 Not Found: no such user")
 }
 
+// H2.
 func TestStatedWait(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -86,7 +86,7 @@ func TestOwnAddresses(t *testing.T) {
 	}
 }
 
-// What is refused is the address that a connection would be made to, unless the origin was named.
+// H4: What is refused is the address that a connection would be made to, unless the origin was named.
 func TestAddress_Refused(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

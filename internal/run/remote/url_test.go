@@ -10,6 +10,7 @@ import (
 
 func oneItem(item command.Item) []command.Item { return []command.Item{item} }
 
+// H4.
 func TestURL_Values(t *testing.T) {
 	t.Parallel()
 	item := object(`{"id": "a b%2F?#é;x", "n": 5, "q": "x&y=/..", "dot": "..", "o": {"k": [1]}}`)

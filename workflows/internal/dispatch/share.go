@@ -196,7 +196,7 @@ const maxLate = time.Second
 // lost counts what an execution has used that has failed, or was lost.
 func (d *Dispatcher) lost(err error) {
 	if hint := lastHint(err); hint != nil {
-		d.sofar.Totals.LostUsage.Add(hint.Usage)
+		d.sofar.Totals.Add(job.Totals{LostUsage: hint.Usage})
 	}
 }
 
