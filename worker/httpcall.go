@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -238,12 +238,12 @@ const maxKey = 255
 // idempotencyKey returns the key of the request of some items: the same whenever these are called, in the same run of
 // their job, and no other's.
 func idempotencyKey(c *calls.Call, items []calls.Item) string {
-	parts := []string{c.Job, c.Run}
-	if c.Stage != "" {
-		parts = append(parts, c.Stage)
-	}
 	first, n := items[0].Ordinal, len(items)
-	key := fmt.Sprintf("%s/%d", strings.Join(parts, "/"), first)
+	key := c.Job + "/" + c.Run + "/"
+	if c.Stage != "" {
+		key += c.Stage + "/"
+	}
+	key += strconv.FormatInt(first, 10)
 	if n > 1 {
 		key = fmt.Sprintf("%s+%d", key, n)
 	}

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -26,6 +27,9 @@ type Outcome struct {
 	Fault *Fault
 }
 
+// keyHeader is the header that makes a request idempotent.
+const keyHeader = "Idempotency-Key"
+
 // errorBody is how much of an answer that is no result is read, in bytes.
 const errorBody = 64 << 10
 
@@ -38,13 +42,9 @@ func (e *Endpoint) Do(ctx context.Context, r *Request, key string) (*Reply, erro
 	if r.Empty() {
 		return e.reply(r, nil), nil
 	}
-	request, err := http.NewRequestWithContext(ctx, e.method, r.url.String(), bytes.NewReader(r.body))
+	request, err := e.outgoing(ctx, r, key)
 	if err != nil {
 		return nil, e.sendFault(err)
-	}
-	request.Header = r.header.Clone()
-	if key != "" && request.Header.Get("Idempotency-Key") == "" {
-		request.Header.Set("Idempotency-Key", key)
 	}
 	answer, err := e.client.Do(request)
 	if err != nil {
@@ -62,6 +62,20 @@ func (e *Endpoint) Do(ctx context.Context, r *Request, key string) (*Reply, erro
 		return nil, err
 	}
 	return e.accept(ctx, r, answer, body)
+}
+
+// outgoing returns the request as it is sent. It shares the URL and the values of headers with others.
+func (e *Endpoint) outgoing(ctx context.Context, r *Request, key string) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, e.method, "", bytes.NewReader(r.body)) // its URL need not be parsed again
+	if err != nil {
+		return nil, err
+	}
+	request.URL, request.Host = r.url, r.url.Host
+	request.Header = maps.Clone(r.header)
+	if key != "" && request.Header.Get(keyHeader) == "" {
+		request.Header[keyHeader] = []string{key}
+	}
+	return request, nil
 }
 
 // refused returns the fault of an answer that is no result.

@@ -48,6 +48,7 @@ type Endpoint struct {
 	method  string
 	url     *urlTemplate
 	headers []*headerTemplate
+	plain   http.Header // those of all requests, if no header has a placeholder; nil otherwise
 	content string // Content-Type; "": there is no body
 	body    body   // nil: none, or a model's
 	array   bool
@@ -123,6 +124,9 @@ func (e *Endpoint) compile(o *Options) (err error) {
 	}
 	if err := e.compileBody(o); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(e.headers, func(h *headerTemplate) bool { return hasValue(h.parts) }) {
+		e.plain, _ = e.header(nil) // no item could make it fail
 	}
 	e.name = e.method + " " + e.url.String()
 	return e.checkArray()

@@ -101,8 +101,11 @@ func (e *Endpoint) fillArray(r *Request, items []command.Item) {
 	r.estimate.In = Tokens(string(r.body))
 }
 
-// header returns the headers of an item's request, but for the key that makes it idempotent.
+// header returns the headers of an item's request, but for the key that makes it idempotent. They are not to be changed.
 func (e *Endpoint) header(item *command.Item) (http.Header, error) {
+	if e.plain != nil {
+		return e.plain, nil
+	}
 	h := http.Header{"User-Agent": {"stint"}, "Accept": {"application/json, */*;q=0.5"}}
 	if e.content != "" {
 		h.Set("Content-Type", e.content)

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stint-run/stint/internal/base/jsonscan"
 	"github.com/stint-run/stint/internal/base/text"
@@ -75,8 +76,11 @@ func compact(value []byte) []byte {
 	if jsonscan.TooDeep(value) {
 		return nil
 	}
-	var b bytes.Buffer
-	if json.Compact(&b, bytes.ToValidUTF8(value, []byte("\uFFFD"))) != nil {
+	if !utf8.Valid(value) {
+		value = bytes.ToValidUTF8(value, []byte("\uFFFD"))
+	}
+	b := bytes.NewBuffer(make([]byte, 0, len(value)))
+	if json.Compact(b, value) != nil {
 		return nil
 	}
 	return b.Bytes()

@@ -45,16 +45,16 @@ func inSeconds(s float64) time.Duration {
 
 // exhausted returns when the last of the limits of which nothing remains is reset. OpenAI and those who follow it send
 // x-ratelimit-remaining-requests and x-ratelimit-reset-requests, Anthropic anthropic-ratelimit-requests-remaining and
-// anthropic-ratelimit-requests-reset, others x-ratelimit-remaining and x-ratelimit-reset.
+// anthropic-ratelimit-requests-reset, others x-ratelimit-remaining and x-ratelimit-reset. The names of headers are
+// canonical, as those of answers are.
 func exhausted(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for name, values := range h {
-		name = strings.ToLower(name)
 		var reset string
 		switch {
-		case strings.HasPrefix(name, "x-ratelimit-remaining"):
-			reset = strings.Replace(name, "remaining", "reset", 1)
-		case strings.HasPrefix(name, "anthropic-") && strings.HasSuffix(name, "-remaining"):
-			reset = strings.TrimSuffix(name, "remaining") + "reset"
+		case strings.HasPrefix(name, "X-Ratelimit-Remaining"):
+			reset = strings.Replace(name, "Remaining", "Reset", 1)
+		case strings.HasPrefix(name, "Anthropic-") && strings.HasSuffix(name, "-Remaining"):
+			reset = strings.TrimSuffix(name, "Remaining") + "Reset"
 		default:
 			continue
 		}
