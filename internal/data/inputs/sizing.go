@@ -20,6 +20,11 @@ const (
 	batchFloor  = 150 * time.Millisecond
 	// limitedTarget is that of a batch of a job whose requests are limited.
 	limitedTarget = 3 * time.Second
+	// A batch of a slot that makes several calls at once seems slower than the slot is, which has others in hand
+	// meanwhile. So the smallest ones have some rounds of calls, if these seem to take no longer than roundsTime: as many
+	// as the first ones if there is no other slot that could take a share of them.
+	leastRounds = 2
+	roundsTime  = 4 * batchFloor
 	// Of items that seem to take less than 10 µs, most of what is measured is the cost of a batch: a process that starts,
 	// a file that is written. They take less than it seems, and their batches are twice as large at least.
 	quickRate = 100_000 * 1000
@@ -92,12 +97,18 @@ func BatchSize(spec job.Spec, sizing wire.Sizing, index int, left int64) (items,
 		target = clamp(spec.Files.Flush, batchFloor, batchTarget)
 	}
 	most := clamp(max(perSlot(sizing.Rate, target), int64(sizing.Concurrency)), 1, MaxAutoItems)
-	floor := perSlot(sizing.Rate, batchFloor)
-	if sizing.Rate > quickRate {
+	least := clamp(max(leastItems(sizing, left), limited(spec)), 1, most)
+	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
+}
+
+// leastItems returns how many items a batch should not be smaller than.
+func leastItems(s wire.Sizing, left int64) int64 {
+	floor := perSlot(s.Rate, batchFloor)
+	if s.Rate > quickRate {
 		floor *= 2
 	}
-	least := clamp(max(floor, filling(sizing, 1, left), limited(spec)), 1, most)
-	return even(left, clamp(left/spread, least, most), most, spread), maxAutoBytes
+	rounds := max(leastRounds, firstRounds/slotsOf(s))
+	return max(floor, filling(s, 1, left), min(filling(s, rounds, left), perSlot(s.Rate, roundsTime)))
 }
 
 // limited returns how many items a batch has at least if requests are limited: as many as are begun in limitedTarget. At

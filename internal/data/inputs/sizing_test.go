@@ -182,6 +182,32 @@ func TestBatchSize_FillsSlots(t *testing.T) {
 	}
 }
 
+// Once the speed is known a slot that makes many calls at once still gets some rounds of them, as long as they are quick.
+func TestBatchSize_SomeRoundsOfCalls(t *testing.T) {
+	t.Parallel()
+	const slow, quick = 100 * 1000, 10_000 * 1000 // items in 1,000 s
+	for _, c := range []struct {
+		name       string
+		slots      int
+		rate, left int64
+		want       int64
+	}{
+		{"one slot", 1, quick, 20_000, firstRounds * 500},
+		{"it seems slow", 1, quick / 4, 20_000, 1539}, // 600 ms of them would be 1,500: 13 batches
+		{"calls are slow", 1, slow, 20_000, 500},
+		{"two slots", 2, quick / 10, 20_000, 607},   // 33 batches of 600
+		{"three slots", 3, quick / 4, 20_000, 1000}, // two rounds
+		{"few items", 2, quick / 4, 800, 400},
+		{"plenty", 1, quick, 1 << 40, 50_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			items, _ := BatchSize(job.Spec{}, wire.Sizing{Rate: c.rate, Slots: c.slots, Concurrency: 500}, 0, c.left)
+			require.Equal(t, c.want, items)
+		})
+	}
+}
+
 // The first page gives every slot work for the time in which the next one is planned, and not much more: its sizes
 // are guesses.
 func TestFirstPage_OccupiesEverySlot(t *testing.T) {

@@ -49,8 +49,8 @@ type Endpoint struct {
 	url     *urlTemplate
 	headers []*headerTemplate
 	plain   http.Header // those of all requests, if no header has a placeholder; nil otherwise
-	content string // Content-Type; "": there is no body
-	body    body   // nil: none, or a model's
+	content string      // Content-Type; "": there is no body
+	body    body        // nil: none, or a model's
 	array   bool
 	model   *modelCalls // nil: none
 	name    string      // of the endpoint in messages
