@@ -24,7 +24,7 @@ const (
 	// meanwhile. So the smallest ones have some rounds of calls, if these seem to take no longer than roundsTime: as many
 	// as the first ones if there is no other slot that could take a share of them.
 	leastRounds = 2
-	roundsTime  = 4 * batchFloor
+	roundsTime  = time.Second
 	// Of items that seem to take less than 10 µs, most of what is measured is the cost of a batch: a process that starts,
 	// a file that is written. They take less than it seems, and their batches are twice as large at least.
 	quickRate = 100_000 * 1000

@@ -193,9 +193,9 @@ func TestBatchSize_SomeRoundsOfCalls(t *testing.T) {
 		want       int64
 	}{
 		{"one slot", 1, quick, 20_000, firstRounds * 500},
-		{"it seems slow", 1, quick / 4, 20_000, 1539}, // 600 ms of them would be 1,500: 13 batches
+		{"it seems slow", 1, quick / 8, 20_000, 1250}, // roundsTime of them
 		{"calls are slow", 1, slow, 20_000, 500},
-		{"two slots", 2, quick / 10, 20_000, 607},   // 33 batches of 600
+		{"two slots", 2, 600 * 1000, 20_000, 607},   // roundsTime of them, and all of about one size
 		{"three slots", 3, quick / 4, 20_000, 1000}, // two rounds
 		{"few items", 2, quick / 4, 800, 400},
 		{"plenty", 1, quick, 1 << 40, 50_000},
