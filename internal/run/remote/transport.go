@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func (e *Endpoint) readAnswer(ctx context.Context, answer *http.Response, limit 
 	if answer.ContentLength > limit {
 		return nil, e.tooLarge(limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
+	body, err := readBody(answer, limit+1)
 	switch {
 	case int64(len(body)) > limit:
 		return nil, e.tooLarge(limit)
@@ -122,6 +123,32 @@ func (e *Endpoint) readAnswer(ctx context.Context, answer *http.Response, limit 
 			e.answered(answer.StatusCode), len(body), e.Redact(err.Error()))
 		f.Status = answer.StatusCode
 		return nil, f
+	}
+	return body, nil
+}
+
+// believed is how many bytes of memory an answer gets because it says that it has so many.
+const believed = 64 << 10
+
+// readBody returns a body, at most limit bytes of it. It is io.ReadAll, but for the memory that it begins with.
+func readBody(answer *http.Response, limit int64) ([]byte, error) {
+	expected := answer.ContentLength
+	if expected < 0 {
+		expected = 512
+	}
+	body := make([]byte, 0, min(expected+1, believed, limit)) // the end is found by reading on
+	for int64(len(body)) < limit {
+		if len(body) == cap(body) {
+			body = slices.Grow(body, 1)
+		}
+		n, err := answer.Body.Read(body[len(body):min(int64(cap(body)), limit)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return body, err
+		}
 	}
 	return body, nil
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"crypto/x509"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -162,4 +164,23 @@ func TestConnections(t *testing.T) {
 		done.Wait()
 	}
 	require.Len(t, from, calls)
+}
+
+// Whatever length an answer states, all of it is read, or as much as the limit allows.
+func TestReadBody(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 511, 512, 513, 5000, believed - 1, believed, believed + 1, 3 * believed} {
+		sent := bytes.Repeat([]byte{'x'}, size)
+		for _, stated := range []int64{-1, int64(size)} {
+			for _, limit := range []int{1, size, size + 1, 10 * believed} {
+				for name, r := range map[string]io.Reader{"at once": bytes.NewReader(sent), "in halves": iotest.HalfReader(bytes.NewReader(sent))} {
+					got, err := readBody(&http.Response{ContentLength: stated, Body: io.NopCloser(r)}, int64(limit))
+					require.NoError(t, err)
+					require.Len(t, got, min(size, limit), "%s: %d bytes, %d stated", name, size, stated)
+				}
+			}
+		}
+	}
+	_, err := readBody(&http.Response{ContentLength: 9, Body: io.NopCloser(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("too short"))))}, 100)
+	require.ErrorIs(t, err, iotest.ErrTimeout)
 }
