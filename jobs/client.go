@@ -84,6 +84,8 @@ type StartOptions struct {
 	Spent job.Usage
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
+	// Root is the first of the runs that the new one continues (see [Client.RootRun]). [Client.Resume] sets it.
+	Root string
 	// TaskTimeout is the workflow task timeout: 0 or more, default [DefaultTaskTimeout].
 	TaskTimeout time.Duration
 
@@ -131,7 +133,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Earlier: o.Earlier, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err := c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes

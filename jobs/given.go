@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -235,6 +236,25 @@ func earlierRuns(in *wire.StartInput, report job.Report) []string {
 		runs = append(runs, report.Run)
 	}
 	return runs[max(0, len(runs)-maxEarlier):]
+}
+
+// RootRun returns the first of the runs that the next run of a stopped or failed job continues. A handler that names the
+// item of a request names that run, so that a request whose answer was lost is known again. It is empty after a failure
+// because nothing worked ([ErrorHopeless]): what has failed then is asked for anew.
+func (c *Client) RootRun(ctx context.Context, report job.Report) (string, error) {
+	in, err := c.inputOf(ctx, report.Job)
+	if err != nil {
+		return "", err
+	}
+	return rootRun(&in, report), nil
+}
+
+// rootRun returns the RootRun of a job that was started with this input.
+func rootRun(in *wire.StartInput, report job.Report) string {
+	if hopeless(report) && kindOf(in.Spec, in.Redrive).rerun {
+		return ""
+	}
+	return cmp.Or(in.Root, report.Run)
 }
 
 // remains is what the history of a job's run, or of a leg, shows of its manifests.

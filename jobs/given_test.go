@@ -208,7 +208,7 @@ func TestResume_LoopThatWasToGoOn(t *testing.T) {
 			require.EqualValues(t, 27, report.Loop.Ticks)
 			require.Equal(t, []string{"m1", "m2"}, report.Manifests)
 			require.Equal(t, "run-1", report.Run)
-			want := wire.StartInput{Spec: spec, Resume: []string{"m1", "m2"}, Loop: test.at, Version: wire.LogicVersion}
+			want := wire.StartInput{Spec: spec, Resume: []string{"m1", "m2"}, Loop: test.at, Root: "run-1", Version: wire.LogicVersion}
 			restarts(tc, want)
 			_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
 			require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestResume_RedriveThatWasToGoOn(t *testing.T) {
 			hasHistory(t, tc, "nightly", test.input, neverRan...)
 			unready(tc, "nightly", wire.QueryReport)
 			unready(tc, "nightly", wire.QueryPending)
-			restarts(tc, wire.StartInput{Spec: valid(), Resume: []string{test.done}, Redrive: &again, Version: wire.LogicVersion})
+			restarts(tc, wire.StartInput{Spec: valid(), Resume: []string{test.done}, Redrive: &again, Root: "run-1", Version: wire.LogicVersion})
 			_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 			require.NoError(t, err)
 		})
@@ -264,7 +264,7 @@ func TestResume_LegThatNeverRan(t *testing.T) {
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryPending).Return(value(t, []json.RawMessage{}), nil)
 	tc.On("QueryWorkflow", mock.Anything, first, "", wire.QueryPending).Return(value(t, []json.RawMessage{json.RawMessage(`{"leg":1}`)}), nil)
 	unready(tc, second, wire.QueryPending)
-	restarts(tc, wire.StartInput{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
+	restarts(tc, wire.StartInput{Spec: valid(), Resume: []string{"m1"}, Earlier: []string{"run-1"}, Root: "run-1", Version: wire.LogicVersion, Salvage: []json.RawMessage{
 		json.RawMessage(`{"leg":1}`), json.RawMessage(`{"ref":{"job":"nightly","run":"","store":""},"leg":2,"previous":["m2"],"entries":null}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
@@ -371,7 +371,7 @@ func TestD50_WhatHasRunAndDoesNotAnswer(t *testing.T) {
 	tc.On("TerminateWorkflow", mock.Anything, open, "", mock.Anything).Return(serviceerror.NewNotFound("closed"))
 	unready(tc, "nightly", wire.QueryPending)
 	unready(tc, open, wire.QueryPending)
-	restarts(tc, wire.StartInput{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Version: wire.LogicVersion, Salvage: []json.RawMessage{
+	restarts(tc, wire.StartInput{Spec: valid(), Resume: report.Manifests, Earlier: []string{"run-1"}, Root: "run-1", Version: wire.LogicVersion, Salvage: []json.RawMessage{
 		json.RawMessage(`{"ref":{"job":"nightly","run":"","store":""},"leg":3,"previous":["m5"],"entries":null}`),
 	}})
 	_, err = c.Resume(t.Context(), "nightly", ResumeOptions{})
@@ -455,7 +455,7 @@ func TestD51_StoredSpecGetsItsDefaults(t *testing.T) {
 		endedWith(tc, job.Report{Job: "nightly", Run: "run-2", State: job.Stopped})
 		want := valid()
 		want.Window = 7
-		restarts(tc, wire.StartInput{Spec: want, Earlier: []string{"run-2"}, Version: wire.LogicVersion})
+		restarts(tc, wire.StartInput{Spec: want, Earlier: []string{"run-2"}, Root: "run-2", Version: wire.LogicVersion})
 		window := 7
 		_, err := c.Resume(t.Context(), "nightly", ResumeOptions{Settings: job.Settings{Window: &window}})
 		require.NoError(t, err)

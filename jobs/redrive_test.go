@@ -73,8 +73,8 @@ func TestClient_Redrive(t *testing.T) {
 	}{
 		{"completed", wire.StartInput{Spec: valid()}, completed, wire.StartInput{Spec: valid(), Redrive: &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
 		{"redriven before", wire.StartInput{Spec: valid(), Redrive: first}, completed, wire.StartInput{Spec: valid(), Redrive: &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
-		{"redrive stopped", wire.StartInput{Spec: valid(), Redrive: first}, stopped, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
-		{"redrive of which nothing is known", wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: first}, job.Report{Run: "run-2", State: job.Failed}, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second}},
+		{"redrive stopped", wire.StartInput{Spec: valid(), Redrive: first}, stopped, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second, Root: "run-2"}},
+		{"redrive of which nothing is known", wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: first}, job.Report{Run: "run-2", State: job.Failed}, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second, Root: "run-2"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestClient_ResumeOfARedrive(t *testing.T) {
 	endedWith(tc, job.Report{Run: "run-2", State: job.Stopped, Manifests: []string{"m"}, Redrive: &begun})
 	handle := &mocks.WorkflowRun{}
 	handle.On("GetRunID").Return("run-3")
-	want := wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Version: wire.LogicVersion}
+	want := wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Root: "run-2", Version: wire.LogicVersion}
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(handle, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestClient_ResumeBeforeAllIsSalvaged(t *testing.T) {
 	endedWith(tc, job.Report{Job: "nightly", Run: "run-2", State: job.Failed, Error: &job.Error{Type: job.ErrorOutput}, Manifests: []string{"m1"}, Salvage: 1})
 	next := &mocks.WorkflowRun{}
 	next.On("GetRunID").Return("run-3")
-	want := wire.StartInput{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Earlier: []string{"run-2"}, Version: wire.LogicVersion}
+	want := wire.StartInput{Spec: valid(), Resume: []string{"m1"}, Salvage: []json.RawMessage{second}, Earlier: []string{"run-2"}, Root: "run-2", Version: wire.LogicVersion}
 	tc.On("ExecuteWorkflow", mock.Anything, mock.Anything, wire.WorkflowJob, want).Return(next, nil)
 	_, err := c.Resume(t.Context(), "nightly", ResumeOptions{})
 	require.NoError(t, err)

@@ -96,6 +96,9 @@ func (r *run) startOrContinue(ctx context.Context, client *jobs.Client) (*jobs.R
 			if options.Earlier, err = client.EarlierRuns(ctx, *earlier); err != nil {
 				return nil, err
 			}
+			if options.Root, err = client.RootRun(ctx, *earlier); err != nil {
+				return nil, err
+			}
 			switch {
 			case len(heads) == 0 && earlier.Failed > 0:
 				r.note("starting %s again: all of its items had failed", r.spec.Name)

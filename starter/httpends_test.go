@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +155,36 @@ func TestHTTP_StoppedWithRequestsInHand(t *testing.T) {
 	b.stint(run...).exits(starter.ExitOK)
 	require.Equal(t, objects(100), b.read("out.jsonl"))
 	require.Len(t, a.requests(), 100, "none was made twice")
+}
+
+// A stop that does not wait leaves requests without an answer: the same command sends them again, with the same keys,
+// whether anything was done before or not. With --fresh the keys are others.
+func TestHTTP_StoppedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, item := range []string{`{"n":0}`, `{"n":7}`} {
+		b := setup(t)
+		reached, release := make(chan struct{}), make(chan struct{})
+		a := b.api(func(w http.ResponseWriter, r asked, before int) {
+			if r.body == item && before == 0 {
+				close(reached)
+				<-release
+			}
+			says(w, 200, r.body)
+		})
+		b.write("in.jsonl", objects(20))
+		run := []string{"run", "--http", a.url, "-j", "1", "--grace", "0", "in.jsonl", "-o", "out.jsonl"}
+		c := b.start(run...)
+		<-reached
+		c.signals <- os.Interrupt
+		c.exits(starter.ExitStopped)
+		b.stint(run...).exits(starter.ExitOK)
+		require.Equal(t, objects(20), b.read("out.jsonl"))
+		require.Len(t, a.keys(), 20)
+		require.Equal(t, 2, a.keys()[a.requests()[slices.IndexFunc(a.requests(), func(r asked) bool { return r.body == item })].key])
+		close(release)
+		b.stint(append(run, "--fresh")...).exits(starter.ExitOK)
+		require.Len(t, a.keys(), 40)
+	}
 }
 
 // Workers of a cluster call what they are allowed to, and the job says how often.

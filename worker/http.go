@@ -78,7 +78,7 @@ type HTTPOptions struct {
 // [SlowDown]) for that time, and costs no attempt. No credit, a wrong key, an unknown model and a wrong URL stop the job
 // with an error, of type NoCredit, WrongKey, UnknownModel or WrongURL: it can be resumed, and no item has failed. Any
 // other answer fails its items, with the status and its beginning. Each request has an Idempotency-Key, which is the
-// same when it is repeated in the same run of the job.
+// same when it is repeated, in the same run of the job or in one that continues it.
 func HTTP(o HTTPOptions) Handler {
 	o.Headers, o.AcceptFinish, o.AllowOrigins = slices.Clone(o.Headers), slices.Clone(o.AcceptFinish), slices.Clone(o.AllowOrigins)
 	return Handler{

@@ -100,18 +100,21 @@ func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	items := func(ordinals ...int64) (all []calls.Item) {
 		for _, n := range ordinals {
-			all = append(all, calls.Item{Ordinal: n})
+			all = append(all, calls.Item{Ordinal: n, Data: fmt.Append(nil, n)})
 		}
 		return all
 	}
-	c := &calls.Call{Job: "job", Run: "run"}
-	require.Equal(t, "job/run/7", idempotencyKey(c, items(7)))
-	require.Equal(t, "job/run/7+3", idempotencyKey(c, items(7, 8, 9)))
-	require.Regexp(t, `^job/run/7\+3-[0-9a-f]{16}$`, idempotencyKey(c, items(7, 9, 10)))
+	c := &calls.Call{Job: "job", Run: "later", RootRun: "first"}
+	require.Regexp(t, `^job/first/7-[0-9a-f]{16}$`, idempotencyKey(c, items(7)))
+	require.Equal(t, idempotencyKey(c, items(7)), idempotencyKey(&calls.Call{Job: "job", Run: "first", RootRun: "first"}, items(7)))
+	require.Regexp(t, `^job/first/7\+3-[0-9a-f]{16}$`, idempotencyKey(c, items(7, 8, 9)))
+	require.Regexp(t, `^job/first/7\+3-[0-9a-f]{16}$`, idempotencyKey(c, items(7, 9, 10)))
 	require.NotEqual(t, idempotencyKey(c, items(7, 8, 10)), idempotencyKey(c, items(7, 9, 10)))
-	staged := &calls.Call{Job: "job", Run: "run", Stage: "score"}
-	require.Equal(t, "job/run/score/7", idempotencyKey(staged, items(7)))
-	long := &calls.Call{Job: strings.Repeat("j", 200), Run: strings.Repeat("r", 36), Stage: "stage-with-a-name"}
+	require.NotEqual(t, idempotencyKey(c, items(7)), idempotencyKey(c, []calls.Item{{Ordinal: 7, Data: []byte("other")}}))
+	require.NotEqual(t, idempotencyKey(c, items(7)), idempotencyKey(c, []calls.Item{{Ordinal: 8, Data: []byte("7")}}))
+	staged := &calls.Call{Job: "job", RootRun: "first", Stage: "score"}
+	require.Regexp(t, `^job/first/score/7-[0-9a-f]{16}$`, idempotencyKey(staged, items(7)))
+	long := &calls.Call{Job: strings.Repeat("j", 200), RootRun: strings.Repeat("r", 36), Stage: "stage-with-a-name"}
 	require.Len(t, idempotencyKey(long, items(7)), 64)
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -235,25 +236,24 @@ func slowDownTime(stated time.Duration) time.Duration {
 // maxKey is how many bytes a key may have: some servers take no more.
 const maxKey = 255
 
-// idempotencyKey returns the key of the request of some items: the same whenever these are called, in the same run of
-// their job, and no other's.
+// idempotencyKey returns the key of the request of some items: the same whenever these are called, also in a run that
+// continues their job, and no other's. It has a digest of them, since what continues a job need not find the same items:
+// an input of which nothing was done may have changed, and a stage may have another result than before.
 func idempotencyKey(c *calls.Call, items []calls.Item) string {
-	first, n := items[0].Ordinal, len(items)
-	key := c.Job + "/" + c.Run + "/"
+	digest := sha256.New()
+	for _, item := range items {
+		fmt.Fprintln(digest, item.Ordinal, len(item.Data))
+		digest.Write(item.Data)
+	}
+	number := strconv.FormatInt(items[0].Ordinal, 10)
+	if n := len(items); n > 1 {
+		number = fmt.Sprintf("%s+%d", number, n)
+	}
+	key := c.Job + "/" + c.RootRun + "/"
 	if c.Stage != "" {
 		key += c.Stage + "/"
 	}
-	key += strconv.FormatInt(first, 10)
-	if n > 1 {
-		key = fmt.Sprintf("%s+%d", key, n)
-	}
-	if items[n-1].Ordinal != first+int64(n)-1 { // some between them have their outcome
-		ordinals := sha256.New()
-		for _, item := range items {
-			fmt.Fprintln(ordinals, item.Ordinal)
-		}
-		key = fmt.Sprintf("%s-%x", key, ordinals.Sum(nil)[:8])
-	}
+	key += number + "-" + hex.EncodeToString(digest.Sum(nil)[:8])
 	if len(key) > maxKey {
 		key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 	}

@@ -82,7 +82,7 @@ var bounds = []struct {
 		wire.Entry.Part wire.Part.Token wire.Part.Format wire.ProcessInput.OnError
 		wire.ProcessInput.Format job.Output.Checksum job.LoopReport.CatchUp job.Settings.MaxFailed`},
 	{plain, 40, `
-		wire.Ref.Run job.Report.Run wire.Entry.Run wire.Parcel.Run wire.Part.Run
+		wire.Ref.Run wire.Ref.Root wire.StartInput.Root job.Report.Run wire.Entry.Run wire.Parcel.Run wire.Part.Run
 		wire.LocateInput.Run wire.FromLeg.Run wire.Execution.RunID wire.FinishInput.Earlier
 		job.Redrive.Runs wire.StartInput.Earlier`},
 	{plain, 100, `

@@ -31,6 +31,8 @@ type StartInput struct {
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
 	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`
+	// Root is the first of the runs that this one continues (see [Ref].Root); empty: it continues none.
+	Root string `json:"root,omitempty"`
 	// Searchable: the server has the search attributes of jobs.
 	Searchable bool `json:"searchable,omitempty"`
 	// Version is the wire.LogicVersion of the program that starts the job.

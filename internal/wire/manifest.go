@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
@@ -170,6 +171,8 @@ type Ref struct {
 	// Run is the first run ID of the job's chain of runs: everything that the chain writes lies
 	// below it in the store.
 	Run string `json:"run"`
+	// Root is the Run with which the chain of resumes began that this run is part of. Empty: it is the first one.
+	Root string `json:"root,omitempty"`
 	// Born is when that run started, in Unix milliseconds of the server's clock: it says which of two
 	// runs is the newer one.
 	Born  int64  `json:"born,omitempty"`
@@ -180,6 +183,9 @@ type Ref struct {
 	// or unknown before the first page.
 	Perm fs.FileMode `json:"perm,omitempty"`
 }
+
+// RootRun returns the Run with which the job began, before any resume: an item has the same ordinal in all runs since.
+func (r Ref) RootRun() string { return cmp.Or(r.Root, r.Run) }
 
 // MergedSourcesKey and MergedManifestKey are the keys of the state that a redrive, of which there is one
 // in a run, leaves: the source table, and manifest n of it.

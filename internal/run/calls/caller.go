@@ -30,6 +30,7 @@ type Caller struct {
 	Observer Observer
 	Job      string
 	JobRun   string // empty: handlers need not know it
+	RootRun  string
 	Stage    string // of a pipeline; empty: it has none
 	// Record, which may be nil, takes the outcomes so far out of the answer, which is then empty. They are
 	// those of the items next in order. It may return ErrNotNext instead.
@@ -224,7 +225,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Text: c.Text, Flat: c.Flat, Place: c.Place,
 		Isolating:    isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
-		Job: c.Job, Run: c.JobRun, Stage: c.Stage, trials: c.Trials, brake: c.Brake,
+		Job: c.Job, Run: c.JobRun, RootRun: c.RootRun, Stage: c.Stage, trials: c.Trials, brake: c.Brake,
 	}
 	c.Answer.admit(&a.Call)
 	c.Observer.CallBegan(c.Job)

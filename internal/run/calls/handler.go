@@ -86,6 +86,8 @@ type Call struct {
 	Place Place
 	// Job, Run and Stage say what the items belong to: a run of a job ([wire.Ref]), and in a pipeline a stage.
 	Job, Run, Stage string
+	// RootRun is the first of the runs that Run continues, or Run: the items have the same ordinals in all of them.
+	RootRun string
 	// Records says that the items are records of CSV: objects of strings.
 	Records bool
 	// Text says that the items are lines of text, not JSON; Flat that the result of an item may be any number of lines.

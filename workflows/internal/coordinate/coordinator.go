@@ -71,7 +71,9 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 		return c
 	}
 	info := workflow.GetInfo(ctx)
-	c.State.Ref = wire.Ref{Job: in.Spec.Name, Run: info.FirstRunID, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store}
+	c.State.Ref = wire.Ref{
+		Job: in.Spec.Name, Run: info.FirstRunID, Root: in.Root, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store,
+	}
 	c.State.Heads = in.Resume
 	c.State.Listed.At = workflow.Now(ctx)
 	c.State.Report = job.Report{
