@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/predict"
+	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
@@ -150,14 +152,27 @@ func (o *runOptions) takeLists(fs *pflag.FlagSet, p *Program, spec *job.Spec) er
 	return fs.Set("value-lists", "true")
 }
 
-// maxPrinted is how many commands a dry run prints.
+// maxPrinted is how many items a dry run prints the commands or requests of.
 const maxPrinted = 100
 
-// printCommands prints the commands of the first items, so that they can be pasted into a shell.
-func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spec) error {
-	if !o.worker.runsEach() {
-		return usageError("--dry-run prints the command of each item, and the handler is none: '%s plan' counts the items of a job", p.name())
+// printFirst prints the commands or requests of the first items, so that they can be pasted into a shell.
+func (o *runOptions) printFirst(ctx context.Context, p *Program, spec job.Spec, handler worker.Handler) error {
+	ctx, end := p.untilSignal(ctx)
+	defer end()
+	var err error
+	switch {
+	case o.worker.runsEach():
+		err = o.printCommands(ctx, p, spec)
+	case o.worker.callsHTTP():
+		err = o.printRequests(ctx, p, spec, handler)
+	default:
+		return usageError("--dry-run prints the command or the request of each item, and the handler is none: '%s plan' counts the items of a job", p.name())
 	}
+	return unlessInterrupted(ctx, err)
+}
+
+// printCommands prints the commands of the first items.
+func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spec) error {
 	c, err := o.worker.commandOf()
 	if err != nil {
 		return err
@@ -172,36 +187,60 @@ func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spe
 			return err
 		}
 	}
-	ctx, end := p.untilSignal(ctx)
-	defer end()
-	var access store.Access
-	defer access.Close()
-	all, err := predict.FirstItems(ctx, &access, spec, p.Stdin, maxPrinted, func(first predict.FirstItem) error {
+	return p.firstItems(ctx, spec, calls.Lines, "commands", func(first predict.FirstItem) error {
+		if first.Err != nil {
+			return p.printNone(first.Ordinal, first.Err)
+		}
 		item := &command.Item{
 			Data: first.Data, JSON: !first.Text, Delimiter: c.Delimiter, Columns: c.Columns, Number: first.Ordinal + 1, Slot: 1,
 		}
-		err := first.Err
-		if err == nil && file != nil {
-			var name []string
-			if name, err = file.Words(item); err == nil {
-				item.Out = name[0]
-			}
-		}
-		var words []string
-		if err == nil {
-			words, err = template.Words(item)
-		}
+		words, _, err := template.WordsAndFile(item, file, func(name string) string { return name })
 		if err != nil {
-			_, err = fmt.Fprintf(p.Stdout, "# item %d: %s\n", first.Ordinal, strings.ReplaceAll(err.Error(), "\n", " "))
-			return err
+			return p.printNone(first.Ordinal, err)
 		}
 		_, err = fmt.Fprintln(p.Stdout, command.Line(words))
 		return err
 	})
-	if err == nil && all > maxPrinted {
-		fmt.Fprintf(p.Stderr, "these are %d of %d commands\n", maxPrinted, all)
+}
+
+// printRequests prints the requests of the first items.
+func (o *runOptions) printRequests(ctx context.Context, p *Program, spec job.Spec, handler worker.Handler) error {
+	items := make([][]byte, 0, maxPrinted)
+	err := p.firstItems(ctx, spec, calls.CheckedJSON, "items", func(first predict.FirstItem) error {
+		if first.Err != nil {
+			items = append(items, nil)
+			return p.printNone(first.Ordinal, first.Err)
+		}
+		items = append(items, bytes.Clone(first.Data))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return unlessInterrupted(ctx, err)
+	lines, err := handler.Curl(o.worker.options, items)
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(p.Stdout, line); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// firstItems passes the first items of a job to take, and says of how many, called so, they are the first.
+func (p *Program) firstItems(ctx context.Context, spec job.Spec, form calls.Form, called string, take func(predict.FirstItem) error) error {
+	var access store.Access
+	defer access.Close()
+	all, err := predict.FirstItems(ctx, &access, spec, p.Stdin, form, maxPrinted, take)
+	if err == nil && all > maxPrinted {
+		fmt.Fprintf(p.Stderr, "these are %d of %d %s\n", maxPrinted, all, called)
+	}
+	return err
+}
+
+// printNone prints why an item has no command or request.
+func (p *Program) printNone(ordinal int64, why error) error {
+	_, err := fmt.Fprintf(p.Stdout, "# item %d: %s\n", ordinal, strings.ReplaceAll(why.Error(), "\n", " "))
+	return err
 }
 
 // identity returns what of the flags distinguishes jobs with the same command, or requests to the same place.

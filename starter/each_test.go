@@ -86,7 +86,7 @@ func TestEach_DryRun(t *testing.T) {
 	require.Contains(t, c.stderr.String(), "these are 100 of 300 commands")
 	b.write("in.csv", "a\n1\n")
 	require.Contains(t, b.stint("run", "--dry-run", "in.csv", "--each", "rm {b}").exits(starter.ExitOK).stdout.String(), `# item 0: {b}: the item has no field "b"`)
-	b.refused(starter.ExitUsage, []string{"run", "--dry-run", "in.txt", "--exec", "cat"}, "--dry-run prints the command of each item")
+	b.refused(starter.ExitUsage, []string{"run", "--dry-run", "in.txt", "--exec", "cat"}, "--dry-run prints the command or the request of each item")
 }
 
 // --joblog has parallel's columns, a line for each command that has ended.

@@ -1,11 +1,14 @@
 package starter_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -134,6 +137,59 @@ func TestHTTP_Results(t *testing.T) {
 	b.stint("run", "-f", "job.yaml").exits(starter.ExitOK)
 	require.Equal(t, `"\"/one\""`+"\n", b.read("staged.jsonl"))
 	require.Len(t, a.keys(), 200+4+2, "another key in each stage")
+}
+
+// The requests of a dry run, pasted into a shell, are those that the job would send. None is sent, and no secret is in
+// them.
+func TestHTTP_DryRun(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl")
+	}
+	b := setup(t)
+	a := b.api(func(w http.ResponseWriter, r asked, _ int) { says(w, 200, cmp.Or(r.body, "1")) })
+	const secret = "sk-Zq81vXw04-never-shown"
+	b.env = append(b.env, "API_KEY="+secret)
+	b.write("in.jsonl", `{"t": "it's $HOME"}`+"\n\n"+`{"t":2, "x":"\""}`+"\n"+`{"u": 1}`+"\n")
+	b.write("in.txt", "a 'b' \"c\"\n\\n\n")
+	b.write("ask.txt", "Is it {t}?\nSay so.\n")
+	for _, args := range [][]string{
+		{"in.jsonl", "--http", a.url + "/x"},
+		{"in.jsonl", "--http", "get " + a.url + "/{t}"},
+		{"in.txt", "--http", a.url + "/x", "--body", `{"is": "{}", "n": {#}}`},
+		{"in.jsonl", "--http", a.url + "/x", "--array", "--call-items", "2"},
+		{"in.jsonl", "--llm", a.url, "--model", "m", "--prompt", "ask.txt"},
+		{"in.txt", "--llm", a.url, "--model", "m", "--embed"},
+	} {
+		args = append(args, "--header", "Authorization: Bearer $API_KEY", "-j", "1", "--item-attempts", "1", "--batch-items", "10", "-o", "out.jsonl", "--fresh")
+		sent := len(a.requests())
+		printed := b.stint(append([]string{"run", "--dry-run"}, args...)...).exits(starter.ExitOK)
+		require.Len(t, a.requests(), sent, "nothing is sent")
+		require.NotContains(t, printed.stdout.String()+printed.stderr.String(), secret)
+		require.Contains(t, printed.stdout.String(), `-H "Authorization: Bearer $API_KEY"`)
+		paste := exec.Command("sh", "-c", printed.stdout.String())
+		paste.Env = append(os.Environ(), "API_KEY="+secret)
+		require.NoError(t, paste.Run())
+		pasted := a.requests()[sent:]
+		b.stint(append([]string{"run"}, args...)...).await()
+		require.ElementsMatch(t, shown(pasted), shown(a.requests()[sent+len(pasted):])[:len(pasted)], args)
+	}
+	b.write("many.jsonl", objects(300))
+	c := b.stint("run", "--dry-run", "many.jsonl", "--http", a.url, "--array").exits(starter.ExitOK)
+	require.Equal(t, 2, strings.Count(c.stdout.String(), "\n"), "64 and 36 items")
+	require.Contains(t, c.stderr.String(), "these are 100 of 300 items")
+	require.Contains(t, b.stint("run", "--dry-run", "in.jsonl", "--http", a.url+"/{t}").exits(starter.ExitOK).stdout.String(), "# item 2: ")
+}
+
+// shown are requests without what a dry run leaves out, and what is a client's own affair.
+func shown(all []asked) (texts []string) {
+	for _, r := range all {
+		for _, name := range []string{"Idempotency-Key", "Accept-Encoding", "Content-Length"} {
+			r.header.Del(name)
+		}
+		texts = append(texts, fmt.Sprint(r.method, r.path, r.body, r.header))
+	}
+	return texts
 }
 
 // A list of items is one request. An item for which the server refuses a list fails alone.

@@ -98,7 +98,7 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`, ha
 	fs.Lookup("ui-port").DefValue = zeroDefault
 	fs.BoolVar(&o.json, "json", false, "progress and final report as JSON lines on stderr")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "no progress, and no summary if every item is ok")
-	fs.BoolVar(&o.dryRun, "dry-run", false, fmt.Sprintf("of --each and --shell: print the first %d commands, and run none", maxPrinted))
+	fs.BoolVar(&o.dryRun, "dry-run", false, fmt.Sprintf("print the commands of the first %d items, or their requests as commands for curl, and run none", maxPrinted))
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log to stderr, not to "+logName+" in --state")
 	return cmd
 }
@@ -158,7 +158,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return usageError("%w", err)
 	}
 	if o.dryRun {
-		return o.printCommands(cmd.Context(), p, check)
+		return o.printFirst(cmd.Context(), p, check, handler)
 	}
 	r := &running{
 		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: progressOf(p, o.json),

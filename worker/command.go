@@ -237,16 +237,11 @@ func (h *commandHandler) prepare(c *calls.Call, i int) (*commandRun, error) {
 		Number: c.Items[i].Ordinal + 1, Slot: c.Place.Describe().Slot + 1,
 	}
 	run := &commandRun{h: h, item: item}
-	if h.file != nil {
-		name, err := h.file.Words(item)
-		if err != nil {
-			return nil, err
-		}
-		run.file = newMadeFile(h.dir, name[0], h.template.NamesOut())
-		item.Out = run.file.out
-	}
 	var err error
-	run.words, err = h.template.Words(item)
+	run.words, _, err = h.template.WordsAndFile(item, h.file, func(name string) string {
+		run.file = newMadeFile(h.dir, name, h.template.NamesOut())
+		return run.file.out
+	})
 	return run, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/codec"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/remote"
 	"github.com/stint-run/stint/job"
 )
 
@@ -25,6 +26,8 @@ type Handler struct {
 	check func(Options) error
 	// open makes the handler for a worker. The service may be nil.
 	open func(dependencies) (calls.Handler, service, error)
+	// http returns the endpoint of a handler that sends requests; nil: it sends none.
+	http func(Options) (*remote.Endpoint, error)
 }
 
 // goHandler makes a handler that runs in this process.

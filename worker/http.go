@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -82,7 +83,7 @@ type HTTPOptions struct {
 func HTTP(o HTTPOptions) Handler {
 	o.Headers, o.AcceptFinish, o.AllowOrigins = slices.Clone(o.Headers), slices.Clone(o.AcceptFinish), slices.Clone(o.AllowOrigins)
 	return Handler{
-		name: o.name(),
+		name: o.name(), http: o.endpoint,
 		check: func(w Options) error {
 			_, err := o.endpoint(w)
 			return err
@@ -92,16 +93,63 @@ func HTTP(o HTTPOptions) Handler {
 			if err != nil {
 				return nil, nil, err
 			}
-			h := &httpHandler{endpoint: endpoint, size: calls.CallSize{Items: 1, Bytes: httpBytes}, price: o.price}
-			if endpoint.Several() {
-				h.size = s.options.callSize(httpItems, httpBytes)
-				if most := endpoint.MostItems(); most > 0 {
-					h.size.Items = min(h.size.Items, most)
-				}
-			}
+			h := &httpHandler{endpoint: endpoint, size: s.options.requestSize(endpoint), price: o.price}
 			return h, h, nil
 		},
 	}
+}
+
+// requestSize returns how many items a request has.
+func (o Options) requestSize(e *remote.Endpoint) calls.CallSize {
+	if !e.Several() {
+		return calls.CallSize{Items: 1, Bytes: httpBytes}
+	}
+	size := o.callSize(httpItems, httpBytes)
+	if most := e.MostItems(); most > 0 {
+		size.Items = min(size.Items, most)
+	}
+	return size
+}
+
+// Curl returns the requests that the handler, which [HTTP] has made, would send for the first items of a job, as commands
+// for a POSIX shell, each on a line. The items are JSON; nil stands for one that is none, and has no request. Variables
+// stand there by their names, and what is known to be secret as …; the Idempotency-Key is left out. An item that has no
+// request is a comment with the reason. An error: the options are none that a worker could have.
+func (h Handler) Curl(o Options, items [][]byte) (commands []string, err error) {
+	if h.http == nil {
+		return nil, errors.New("the handler sends no requests")
+	}
+	endpoint, err := h.http(o)
+	if err != nil {
+		return nil, err
+	}
+	defer endpoint.Close()
+	var call []command.Item
+	send := func() {
+		if len(call) == 0 {
+			return
+		}
+		line, faults := endpoint.Curl(call)
+		for i, f := range faults {
+			if f != nil {
+				commands = append(commands, fmt.Sprintf("# item %d: %s", call[i].Number-1, strings.ReplaceAll(f.Message, "\n", " ")))
+			}
+		}
+		if line != "" {
+			commands = append(commands, line)
+		}
+		call = call[:0]
+	}
+	for i, data := range items {
+		if data != nil {
+			call = append(call, command.Item{Data: data, JSON: true, Number: int64(i) + 1, Slot: 1})
+		}
+		if len(call) == o.requestSize(endpoint).Items {
+			send()
+		}
+	}
+	send()
+	return commands, nil
 }
 
 const (

@@ -73,6 +73,21 @@ func (t *Template) Words(item *Item) ([]string, error) {
 	return words, nil
 }
 
+// WordsAndFile returns the command of an item that makes a file, and its name, which the template file gives; nil: it
+// makes none. out returns what {out} is for a file. The error is a *ValueError.
+func (t *Template) WordsAndFile(item *Item, file *Template, out func(name string) string) (words []string, name string, err error) {
+	if file != nil {
+		names, err := file.Words(item)
+		if err != nil {
+			return nil, "", err
+		}
+		name = names[0]
+		item.Out = out(name)
+	}
+	words, err = t.Words(item)
+	return words, name, err
+}
+
 // placeholderOf returns the first placeholder of a word.
 func placeholderOf(w word) string {
 	i := slices.IndexFunc(w, func(p part) bool { return p.value != nil })

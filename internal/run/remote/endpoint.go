@@ -171,7 +171,7 @@ func (e *Endpoint) contentType() (given bool, kind string, err error) {
 		if h.name != "Content-Type" {
 			continue
 		}
-		if hasValue(h.parts) {
+		if h.hasValue() {
 			return false, "", errors.New("header Content-Type has no placeholders: items do not choose it")
 		}
 		value, _ := h.of(nil)
@@ -198,7 +198,7 @@ func (e *Endpoint) checkArray() error {
 		return errors.New("the URL " + next)
 	}
 	for _, h := range e.headers {
-		if hasValue(h.parts) {
+		if h.hasValue() {
 			return fmt.Errorf("header %s %s", h.name, next)
 		}
 	}

@@ -14,7 +14,13 @@ import (
 // headerTemplate is a header with placeholders.
 type headerTemplate struct {
 	name  string // canonical
-	parts []command.Part
+	parts []headerPart
+}
+
+// headerPart is a text, a value of an item, or the text of a variable.
+type headerPart struct {
+	command.Part
+	variable string // its name
 }
 
 // reserved are headers that the connection needs, that choose the host, or that change how an answer must be read.
@@ -45,18 +51,19 @@ func parseHeader(line string, env func(string) (string, bool), secrets *redactor
 	if err := plainHeader(strings.TrimSpace(value)); err != nil {
 		return nil, fmt.Errorf("header %s: %w", h.name, err)
 	}
-	var values []string
+	var variables []headerPart
 	var failed error
 	marked := variable.ReplaceAllStringFunc(strings.TrimSpace(value), func(found string) string {
-		replaced := "$"
+		v := headerPart{Part: command.Part{Text: "$"}}
 		if found != "$$" {
 			var err error
-			replaced, err = lookUp(strings.Trim(found, "${}"), env)
+			v.variable = strings.Trim(found, "${}")
+			v.Text, err = lookUp(v.variable, env)
 			failed = errors.Join(failed, err)
-			secrets.add(replaced)
+			secrets.add(v.Text)
 		}
-		values = append(values, replaced)
-		return fmt.Sprintf("\x00%d\x00", len(values)-1) // which no header has
+		variables = append(variables, v)
+		return variableMark
 	})
 	if failed != nil {
 		return nil, fmt.Errorf("header %s: %w", h.name, failed)
@@ -66,16 +73,26 @@ func parseHeader(line string, env func(string) (string, bool), secrets *redactor
 		return nil, fmt.Errorf("header %s has a brace that is no placeholder's: for a brace write {{ or }}", h.name)
 	}
 	for _, part := range parsed.Parts {
-		for i, v := range values {
-			part.Text = strings.ReplaceAll(part.Text, fmt.Sprintf("\x00%d\x00", i), v)
+		credential := ""
+		for i, text := range strings.Split(part.Text, variableMark) {
+			if i > 0 {
+				h.parts = append(h.parts, variables[0])
+				credential += variables[0].Text
+				variables = variables[1:]
+			}
+			h.parts = append(h.parts, headerPart{Part: command.Part{Text: text}})
+			credential += text
 		}
-		h.parts = append(h.parts, part)
+		h.parts[len(h.parts)-1].Value = part.Value
 		if slices.Contains(secretHeaders, h.name) {
-			secrets.addCredential(part.Text)
+			secrets.addCredential(credential)
 		}
 	}
 	return h, nil
 }
+
+// variableMark stands for the next variable while a header is parsed; no header has it.
+const variableMark = "\x00"
 
 // lookUp returns the value of a variable.
 func lookUp(name string, env func(string) (string, bool)) (string, error) {
@@ -99,8 +116,15 @@ func lookUp(name string, env func(string) (string, bool)) (string, error) {
 // of returns the header's value for an item. The error is the item's.
 func (h *headerTemplate) of(item *command.Item) (string, error) {
 	var b strings.Builder
+	err := h.each(item, func(text, _ string) { b.WriteString(text) })
+	return b.String(), err
+}
+
+// each passes the texts of which the header's value for an item consists to take, one after the other; variable is the
+// name of the one that a text comes from. The error is the item's.
+func (h *headerTemplate) each(item *command.Item, take func(text, variable string)) error {
 	for _, part := range h.parts {
-		b.WriteString(part.Text)
+		take(part.Text, part.variable)
 		if part.Value == nil {
 			continue
 		}
@@ -109,11 +133,21 @@ func (h *headerTemplate) of(item *command.Item) (string, error) {
 			err = plainHeader(value)
 		}
 		if err != nil {
-			return "", valueError(part.Value, err)
+			return valueError(part.Value, err)
 		}
-		b.WriteString(value)
+		take(value, "")
 	}
-	return b.String(), nil
+	return nil
+}
+
+// hasValue reports whether the header has a placeholder.
+func (h *headerTemplate) hasValue() bool {
+	return slices.ContainsFunc(h.parts, func(p headerPart) bool { return p.Value != nil })
+}
+
+// hasVariable reports whether the header has a variable.
+func (h *headerTemplate) hasVariable() bool {
+	return slices.ContainsFunc(h.parts, func(p headerPart) bool { return p.variable != "" })
 }
 
 // plainHeader returns why a value cannot be in a header.
