@@ -46,6 +46,7 @@ type execution struct {
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls
+	skipped    int64      // of the items recorded
 	times      calltimes.Timer
 	entry      wire.Entry
 	cuts       cuts

@@ -159,6 +159,9 @@ func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) 
 	case o.Drop:
 		return e.drop(p.block, index, at)
 	}
+	if o.Skipped {
+		e.skipped++
+	}
 	e.entry.OK++
 	return e.noteLines(at, p.answer.Bytes(o))
 }

@@ -64,8 +64,9 @@ func (e *execution) decided() job.Totals {
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		return job.Totals{}
 	}
-	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines}
+	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines, Skipped: e.skipped}
 	if e.in.PassesOn() {
+		t.Skipped = 0
 		t.Between = t.OK - t.Dropped
 		t.OK = t.Dropped
 	}

@@ -30,6 +30,8 @@ type Totals struct {
 	OK      int64 `json:"ok"`      // items with a result, dropped ones included
 	Failed  int64 `json:"failed"`  // items with an error
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
+	// Skipped are items with a result that were done before: the file that their command makes was there.
+	Skipped int64 `json:"skipped,omitempty"`
 	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
 	// one line.
 	Lines int64 `json:"lines,omitempty"`
@@ -72,6 +74,7 @@ func (t *Totals) Add(o Totals) {
 	t.OK += o.OK
 	t.Failed += o.Failed
 	t.Dropped += o.Dropped
+	t.Skipped += o.Skipped
 	t.Lines += o.Lines
 	t.Between += o.Between
 	t.Batches += o.Batches

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/predict"
@@ -187,26 +191,69 @@ func (o *runOptions) printCommands(ctx context.Context, p *Program, spec job.Spe
 			return err
 		}
 	}
-	return p.firstItems(ctx, spec, calls.Lines, "commands", func(first predict.FirstItem) error {
-		if first.Err != nil {
-			return p.printNone(first.Ordinal, first.Err)
-		}
-		item := &command.Item{
-			Data: first.Data, JSON: !first.Text, Delimiter: c.Delimiter, Columns: c.Columns, Number: first.Ordinal + 1, Slot: 1,
-		}
-		words, _, err := template.WordsAndFile(item, file, func(name string) string { return name })
-		if err != nil {
-			return p.printNone(first.Ordinal, err)
-		}
-		_, err = fmt.Fprintln(p.Stdout, command.Line(words))
+	printer := commandPrinter{Program: p, options: c, template: template, file: file, dir: o.worker.options.Dir}
+	most := int64(maxPrinted)
+	if file != nil {
+		most = math.MaxInt64 // to count what is skipped
+	}
+	all, err := p.firstItems(ctx, spec, calls.Lines, most, printer.take)
+	if err != nil {
 		return err
-	})
+	}
+	p.notePrinted(printer.printed, all-printer.skipped, "commands")
+	if file != nil {
+		fmt.Fprintf(p.Stderr, "%d of %s would be skipped, because the file is there\n", printer.skipped, text.Count(all, "item"))
+	}
+	return nil
+}
+
+// commandPrinter prints the commands of the first items that are not skipped, and counts those that are.
+type commandPrinter struct {
+	*Program
+	options          worker.CommandOptions
+	template, file   *command.Template // file: of the file that the command makes; nil: it makes none
+	dir              string            // of the commands
+	printed, skipped int64
+}
+
+func (c *commandPrinter) take(first predict.FirstItem) error {
+	item := &command.Item{
+		Data: first.Data, JSON: !first.Text, Delimiter: c.options.Delimiter, Columns: c.options.Columns, Number: first.Ordinal + 1, Slot: 1,
+	}
+	var words []string
+	var file string
+	err := first.Err
+	if err == nil {
+		words, file, err = c.template.WordsAndFile(item, c.file, func(name string) string { return name })
+	}
+	switch {
+	case err == nil && file != "" && c.isThere(file):
+		c.skipped++
+		return nil
+	case c.printed == maxPrinted:
+		return nil
+	}
+	c.printed++
+	if err != nil {
+		return c.printNone(first.Ordinal, err)
+	}
+	_, err = fmt.Fprintln(c.Stdout, command.Line(words))
+	return err
+}
+
+// isThere reports whether there is a file with a name as commands have it.
+func (c *commandPrinter) isThere(name string) bool {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.dir, name)
+	}
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // printRequests prints the requests of the first items.
 func (o *runOptions) printRequests(ctx context.Context, p *Program, spec job.Spec, handler worker.Handler) error {
 	items := make([][]byte, 0, maxPrinted)
-	err := p.firstItems(ctx, spec, calls.CheckedJSON, "items", func(first predict.FirstItem) error {
+	all, err := p.firstItems(ctx, spec, calls.CheckedJSON, maxPrinted, func(first predict.FirstItem) error {
 		if first.Err != nil {
 			items = append(items, nil)
 			return p.printNone(first.Ordinal, first.Err)
@@ -223,18 +270,22 @@ func (o *runOptions) printRequests(ctx context.Context, p *Program, spec job.Spe
 			return err
 		}
 	}
+	p.notePrinted(int64(len(items)), all, "items")
 	return err
 }
 
-// firstItems passes the first items of a job to take, and says of how many, called so, they are the first.
-func (p *Program) firstItems(ctx context.Context, spec job.Spec, form calls.Form, called string, take func(predict.FirstItem) error) error {
+// firstItems passes the first items of a job to take, so many at most. It returns how many there are.
+func (p *Program) firstItems(ctx context.Context, spec job.Spec, form calls.Form, most int64, take func(predict.FirstItem) error) (all int64, err error) {
 	var access store.Access
 	defer access.Close()
-	all, err := predict.FirstItems(ctx, &access, spec, p.Stdin, form, maxPrinted, take)
-	if err == nil && all > maxPrinted {
-		fmt.Fprintf(p.Stderr, "these are %d of %d %s\n", maxPrinted, all, called)
+	return predict.FirstItems(ctx, &access, spec, p.Stdin, form, most, take)
+}
+
+// notePrinted says that what is printed is not all.
+func (p *Program) notePrinted(printed, all int64, what string) {
+	if printed < all {
+		fmt.Fprintf(p.Stderr, "these are %d of %d %s\n", printed, all, what)
 	}
-	return err
 }
 
 // printNone prints why an item has no command or request.

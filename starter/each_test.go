@@ -3,6 +3,7 @@ package starter_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -89,6 +91,24 @@ func TestEach_DryRun(t *testing.T) {
 	b.refused(starter.ExitUsage, []string{"run", "--dry-run", "in.txt", "--exec", "cat"}, "--dry-run prints the command or the request of each item")
 }
 
+// A dry run counts the items whose file is there, also behind those whose commands it prints, and prints no command of
+// them.
+func TestEach_DryRunCountsWhatIsSkipped(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", numbers(300))
+	for n := range 200 {
+		b.write(fmt.Sprintf("made/out-%07d", 2*n), "")
+	}
+	for _, dir := range []string{"", "made"} {
+		c := b.stint("run", "in.txt", "--dry-run", "--dir", dir, "--skip-if-exists", filepath.Join(strings.TrimPrefix("made", dir), "out-{}"), "--each", "touch {out}").exits(starter.ExitOK)
+		require.Equal(t, 100, strings.Count(c.stdout.String(), "\n"))
+		require.NotRegexp(t, `[02468]\n`, c.stdout.String())
+		require.Equal(t, "these are 100 of 150 commands\n150 of 300 items would be skipped, because the file is there\n", c.stderr.String())
+	}
+	require.Contains(t, b.stint("run", "in.txt", "--dry-run", "--skip-if-exists", "none-{}", "--each", "touch {out}").exits(starter.ExitOK).stderr.String(), "\n0 of 300 items would be skipped")
+}
+
 // --joblog has parallel's columns, a line for each command that has ended.
 func TestEach_JobLog(t *testing.T) {
 	t.Parallel()
@@ -120,9 +140,13 @@ func TestEach_SkipIfExists(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{b.path("out-a.txt"), b.path("out-c.txt")}, found, "nothing half written, under no name")
 	b.write("fixed", "")
-	b.stint(run...).exits(starter.ExitOK)
+	c := b.stint(append(run, "--report", "report.json")...).exits(starter.ExitOK)
 	require.Equal(t, "b\n", b.read("out-b.txt"))
 	require.Equal(t, 1+3+1, b.lines("log"), "the second run has run one command")
+	var report job.Report
+	require.NoError(t, json.Unmarshal([]byte(b.read("report.json")), &report))
+	require.Equal(t, []int64{3, 2}, []int64{report.OK, report.Skipped})
+	require.Contains(t, c.stderr.String(), "2 items skipped, because the file was there")
 	b.stint("run", "in", "--skip-if-exists", "new-{}", "--each", "test -n {out}").exits(starter.ExitSomeFailed)
 	require.Contains(t, b.read("stint.errors.jsonl"), "exit 0, and the command has not written .stint-")
 	b.refused(starter.ExitUsage, []string{"run", "in", "--skip-if-exists", "out.txt", "--each", "true"}, `"out.txt" has no placeholder`)

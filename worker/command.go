@@ -187,7 +187,8 @@ func (h *commandHandler) item(c *calls.Call, i int) (goOn bool, err error) {
 		c.Answer.Fail(calls.InvalidFault(err), 1)
 		return true, nil
 	case run.file != nil && run.file.exists():
-		return true, addLines(c, nil)
+		c.Answer.Skip(c.Flat)
+		return true, nil
 	}
 	at := c.Place.(*callPlace).slot
 	ctx := c.Begin()

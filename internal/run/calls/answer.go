@@ -24,7 +24,7 @@ type Answer struct {
 	outcomes []Span
 	spare    []Span // memory for Fill
 	Count    int    // of items that the outcomes are of
-	Special  int    // outcomes that are not just results of calls: drops, faults and known ones
+	Special  int    // outcomes that are not just results of calls: drops, faults, skipped and known ones
 	faults   int    // of the Special ones
 	later    int    // of the outcomes that are none: see hold
 	texts    int    // bytes of the faults' texts
@@ -59,6 +59,7 @@ type Span struct {
 	items      int32
 	Tries      int32 // failed tries, if Fault is set
 	Drop       bool
+	Skipped    bool // it was done already, and nothing has been run for it
 	flat       bool // see Flatten
 	Later      bool // the item has no outcome yet: it is called again. Fault, which may be nil, is why.
 	Fault      *Fault
@@ -83,6 +84,15 @@ func (a *Answer) Lines(lines []byte) {
 	start := len(a.Buf)
 	a.Buf = append(a.Buf, lines...)
 	a.add(Span{start: start, End: len(a.Buf), items: 1, flat: true})
+}
+
+// Skip adds an empty result, of a call that is Flat one of no line, of an item that was done already.
+func (a *Answer) Skip(flat bool) {
+	start := len(a.Buf)
+	if !flat {
+		a.Buf = append(a.Buf, '\n')
+	}
+	a.add(Span{start: start, End: len(a.Buf), items: 1, flat: flat, Skipped: true})
 }
 
 // admit gives the call the gate through which its results come as JSON.
@@ -222,7 +232,7 @@ func (a *Answer) addSpecial(o Span) {
 }
 
 func (a *Answer) add(o Span) {
-	if o.Drop || o.Later || o.Fault != nil || o.Known != nil {
+	if o.Drop || o.Skipped || o.Later || o.Fault != nil || o.Known != nil {
 		a.Special++
 	}
 	if o.Fault != nil && !o.Later {
@@ -325,7 +335,9 @@ func (a *Answer) Fill(items []Item) {
 // keepSpan adds an outcome whose result lies in the buffer. Lines that are results of calls, and lie beside each other,
 // are one span.
 func (a *Answer) keepSpan(o Span) {
-	plain := func(o *Span) bool { return !o.Later && !o.Drop && !o.flat && o.Fault == nil && o.Known == nil }
+	plain := func(o *Span) bool {
+		return !o.Later && !o.Drop && !o.Skipped && !o.flat && o.Fault == nil && o.Known == nil
+	}
 	if last := len(a.outcomes) - 1; last >= 0 && plain(&o) && plain(&a.outcomes[last]) {
 		a.outcomes[last].End = o.End
 		a.outcomes[last].items++

@@ -29,6 +29,9 @@ func Job(r job.Report, now time.Time) string {
 		unserved(&b, pool)
 	}
 	fmt.Fprintf(&b, "\n\n- **items** %s of %s ok · %s failed · %s dropped\n", text.Thousands(r.OK), planned(r), text.Thousands(r.Failed), text.Thousands(r.Dropped))
+	if r.Skipped > 0 {
+		fmt.Fprintf(&b, "- **skipped** %s whose file was there\n", text.Count(r.Skipped, "item"))
+	}
 	fmt.Fprintf(&b, "- **batches** %s done%s · %s%s\n", text.Thousands(r.Batches), underWay(r), text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)
