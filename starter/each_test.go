@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -89,6 +90,25 @@ func TestEach_DryRun(t *testing.T) {
 	b.write("in.csv", "a\n1\n")
 	require.Contains(t, b.stint("run", "--dry-run", "in.csv", "--each", "rm {b}").exits(starter.ExitOK).stdout.String(), `# item 0: {b}: the item has no field "b"`)
 	b.refused(starter.ExitUsage, []string{"run", "--dry-run", "in.txt", "--exec", "cat"}, "--dry-run prints the command or the request of each item")
+}
+
+// An item whose command has succeeded, and whose result is refused, has failed: its file is not there.
+func TestEach_RefusedResultLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in", "a\nb\n")
+	for name, c := range map[string]struct{ args, script, says string }{
+		"no text":   {"--result json", `printf '\377'`, "the command's output is not UTF-8"},
+		"too large": {"--result record", `head -c 9000000 /dev/zero | tr '\0' '"'`, "the limit is"},
+	} {
+		args := append([]string{"run", "in", "--fresh", "--skip-if-exists", "out-{}", "-o", "out", "--shell", `echo > {out}; test {} = b || ` + c.script}, strings.Fields(c.args)...)
+		b.stint(args...).exits(starter.ExitSomeFailed)
+		require.Contains(t, b.read("out.errors.jsonl"), c.says, name)
+		found, err := filepath.Glob(b.path("*out-*"))
+		require.NoError(t, err)
+		require.Equal(t, []string{b.path("out-b")}, found, name)
+		require.NoError(t, os.Remove(b.path("out-b")))
+	}
 }
 
 // A dry run counts the items whose file is there, also behind those whose commands it prints, and prints no command of

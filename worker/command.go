@@ -273,21 +273,36 @@ func (h *commandHandler) outcome(c *calls.Call, run *commandRun, end processEnd)
 	default:
 		return endFault(end.status, end.stderr)
 	}
-	if err := run.file.keep(); err != nil {
+	result, err := h.result(c, run, end)
+	if err != nil {
+		return err
+	}
+	if err := run.file.keep(); err != nil { // last: an item that fails leaves no file
 		return calls.Faultf(job.KindExit, "Exit", "%v", err)
 	}
+	if c.Flat {
+		c.Answer.Lines(result)
+	} else {
+		c.Answer.Line(result)
+	}
+	return nil
+}
+
+// result returns what becomes of the output of a command that has succeeded: of a call that is Flat lines, of any other
+// one line without its end; or why it can be no result.
+func (h *commandHandler) result(c *calls.Call, run *commandRun, end processEnd) ([]byte, error) {
 	switch h.o.Result {
 	case resultNone:
-		return addLines(c, nil)
+		return nil, nil
 	case resultJSON:
-		return addJSON(c, string(run.out))
+		return jsonResult(c, string(run.out))
 	case resultRecord:
 		shown := json.RawMessage(run.item.Data)
 		if c.Text {
 			shown, _ = text.JSON(string(run.item.Data)) // a string is always JSON
 		}
-		return addJSON(c, commandRecord{
-			Item: shown, Stdout: string(run.out), Stderr: end.stderr, Exit: status, Seconds: time.Since(run.began).Seconds(),
+		return jsonResult(c, commandRecord{
+			Item: shown, Stdout: string(run.out), Stderr: end.stderr, Exit: end.exit(), Seconds: time.Since(run.began).Seconds(),
 		})
 	}
 	lines := run.out
@@ -297,11 +312,11 @@ func (h *commandHandler) outcome(c *calls.Call, run *commandRun, end processEnd)
 	if h.o.Tag {
 		shown, err := run.item.Text()
 		if err != nil {
-			return calls.InvalidFault(err)
+			return nil, calls.InvalidFault(err)
 		}
 		lines = tagged(shown, lines)
 	}
-	return addLines(c, lines)
+	return linesResult(c, lines)
 }
 
 // commandRecord is a result of resultRecord.
@@ -313,44 +328,40 @@ type commandRecord struct {
 	Seconds float64         `json:"seconds"`
 }
 
-// addLines adds a result of any number of lines. Where a result is one line, none is an empty one.
-func addLines(c *calls.Call, lines []byte) error {
+// linesResult returns lines as a result. Where that is one line, none is an empty one.
+func linesResult(c *calls.Call, lines []byte) ([]byte, error) {
 	if c.Flat {
-		c.Answer.Lines(lines)
-		return nil
+		return lines, nil
 	}
 	if n := bytes.Count(lines, []byte{'\n'}); n > 1 {
-		return calls.Faultf(job.KindInvalid, "Invalid",
+		return nil, calls.Faultf(job.KindInvalid, "Invalid",
 			"the command has printed %d lines, and the job takes one result for each item: start it with --flatten, or give the worker --result json", n)
 	}
-	c.Answer.Line(bytes.TrimSuffix(lines, []byte{'\n'}))
-	return nil
+	return bytes.TrimSuffix(lines, []byte{'\n'}), nil
 }
 
-func addJSON(c *calls.Call, value any) error {
+// jsonResult returns a value as a result.
+func jsonResult(c *calls.Call, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case string:
 		if !utf8.ValidString(v) {
-			return notText()
+			return nil, notText()
 		}
 	case commandRecord:
 		if !utf8.ValidString(v.Stdout) {
-			return notText()
+			return nil, notText()
 		}
 	}
 	line, err := text.JSON(value)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return nil, err
+	case len(line) > calls.MaxResult:
+		return nil, calls.TooLargeFault(len(line))
+	case c.Flat:
+		line = append(line, '\n')
 	}
-	if len(line) > calls.MaxResult {
-		return calls.TooLargeFault(len(line))
-	}
-	if c.Flat {
-		c.Answer.Lines(append(line, '\n'))
-	} else {
-		c.Answer.Line(line)
-	}
-	return nil
+	return line, nil
 }
 
 func notText() error {
