@@ -301,6 +301,50 @@ func TestHTTP_Attempts(t *testing.T) {
 	require.Equal(t, map[int]int{1: 1, 3: 8, 5: 1}, counts)
 }
 
+// A server that remembers keys answers each try after an answer that does not fit anew, and does nothing twice whose
+// answer was lost.
+func TestHTTP_RememberedKeys(t *testing.T) {
+	t.Parallel()
+	for _, lists := range [][]string{nil, {"--array", "--call-items", "4", "--batch-items", "8"}} {
+		b := setup(t)
+		var mu sync.Mutex
+		remembered, done := map[string]string{}, map[string]int{} // the answer by key, and how often an item was asked for
+		a := b.api(func(w http.ResponseWriter, r asked, before int) {
+			mu.Lock()
+			defer mu.Unlock()
+			answer, known := remembered[r.key]
+			if !known {
+				done[r.body]++
+				switch {
+				case done[r.body] == 2 && lists == nil:
+					answer = "not JSON"
+				case done[r.body] < 3:
+					answer = strings.ReplaceAll(r.body, `"n"`, `"other"`)
+				default:
+					answer = r.body
+				}
+				remembered[r.key] = answer
+			}
+			if before == 0 {
+				says(w, 502, "") // the answer is lost the first time
+				return
+			}
+			says(w, 200, answer)
+		})
+		b.write("in.jsonl", objects(8))
+		b.write("schema.json", `{"type": "object", "required": ["n"]}`)
+		b.stint(append([]string{"run", "--http", a.url, "--schema", "schema.json", "--item-attempts", "6", "--backoff", "1ms", "-j", "1", "in.jsonl", "-o", "out.jsonl"}, lists...)...).exits(starter.ExitOK)
+		require.Equal(t, objects(8), b.read("out.jsonl"))
+		for item, times := range done {
+			require.Equal(t, 3, times, item)
+		}
+		for key, times := range a.keys() {
+			require.Equal(t, 2, times, key)
+			require.Regexp(t, `-[0-9a-f]{16}(/[23])?$`, key)
+		}
+	}
+}
+
 // What a server does wrong fails its items, with what it was.
 func TestHTTP_BadServers(t *testing.T) {
 	t.Parallel()

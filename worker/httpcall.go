@@ -64,7 +64,7 @@ func (r *httpRequest) send() (goOn bool, err error) {
 		return false, nil
 	}
 	ctx := r.c.Begin()
-	reply, err := r.endpoint.Do(ctx, request, idempotencyKey(r.c, r.items))
+	reply, err := r.endpoint.Do(ctx, request, r.idempotencyKey())
 	r.c.End()
 	turn.Done(r.price(usageOf(reply, err)))
 	if err != nil {
@@ -131,6 +131,9 @@ func (r *httpRequest) fail(i int, f *remote.Fault) {
 	tries := 1
 	if f.Verdict == remote.Again {
 		tries = r.c.ItemAttempts // whatever its kind is
+	}
+	if f.Unfit {
+		r.c.NoteUnfit(r.first + i)
 	}
 	r.c.Add(r.first+i, calls.Failed(callFault(f), r.c.Tried(r.first+i)+1, tries))
 }
@@ -236,7 +239,22 @@ func slowDownTime(stated time.Duration) time.Duration {
 // maxKey is how many bytes a key may have: some servers take no more.
 const maxKey = 255
 
-// idempotencyKey returns the key of the request of some items: the same whenever these are called, also in a run that
+// idempotencyKey returns the key of the request. A try after an answer that does not fit has a key of its own, with the
+// number of such tries: a server that remembers keys would give the same answer again. Any other try has the key of the
+// one before, which the server may have done.
+func (r *httpRequest) idempotencyKey() string {
+	unfit := 0
+	for i := range r.items {
+		unfit = max(unfit, r.c.Unfit(r.first+i))
+	}
+	key := idempotencyKey(r.c, r.items)
+	if unfit > 0 {
+		key = fmt.Sprintf("%s/%d", key, unfit+1)
+	}
+	return key
+}
+
+// idempotencyKey returns the key of the first request of some items: the same whenever these are called, also in a run that
 // continues their job, and no other's. It has a digest of them, since what continues a job need not find the same items:
 // an input of which nothing was done may have changed, and a stage may have another result than before.
 func idempotencyKey(c *calls.Call, items []calls.Item) string {
@@ -254,7 +272,7 @@ func idempotencyKey(c *calls.Call, items []calls.Item) string {
 		key += c.Stage + "/"
 	}
 	key += number + "-" + hex.EncodeToString(digest.Sum(nil)[:8])
-	if len(key) > maxKey {
+	if len(key)+len("/1000000000") > maxKey {
 		key = fmt.Sprintf("%x", sha256.Sum256([]byte(key)))
 	}
 	return key

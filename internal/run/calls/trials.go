@@ -17,6 +17,7 @@ type Trial struct {
 	Tries  int           // that have failed
 	Waited time.Duration // because its handler has asked for that: see [RetryAfterError]
 	Due    time.Time     // it is not called again before; zero: at once
+	Unfit  int           // of Tries, those that were answered, with what does not fit: only this execution knows of them
 }
 
 // Trials are those of the items of one execution of a batch. Those of the items in its rest go on with it: a cut
@@ -116,7 +117,7 @@ func (t *Trials) Encode(first int64) []byte {
 
 // bare returns the trial as it is encoded: in milliseconds, and without a time that is over.
 func (t Trial) bare(now time.Time) Trial {
-	t.Waited = t.Waited.Truncate(time.Millisecond)
+	t.Waited, t.Unfit = t.Waited.Truncate(time.Millisecond), 0
 	if !t.Due.After(now) {
 		return Trial{Tries: t.Tries, Waited: t.Waited}
 	}
@@ -195,6 +196,17 @@ func (f Fault) RetryAfter(after time.Duration) *Fault {
 
 // Tried returns how often the item at this index has failed before the call.
 func (c *Call) Tried(i int) int { return c.trials.Of(c.Items[i].Ordinal).Tries }
+
+// Unfit returns how often the item at this index was answered with what does not fit.
+func (c *Call) Unfit(i int) int { return c.trials.Of(c.Items[i].Ordinal).Unfit }
+
+// NoteUnfit notes such an answer.
+func (c *Call) NoteUnfit(i int) {
+	ordinal := c.Items[i].Ordinal
+	trial := c.trials.Of(ordinal)
+	trial.Unfit++
+	c.trials.set(ordinal, trial)
+}
 
 // Postpone leaves the item at this index, the next in order, without an outcome for now: it is called again,
 // after the wait that the fault asks for, or else after the usual one. tries have failed so far. If it has

@@ -110,8 +110,8 @@ func (e *Endpoint) accept(ctx context.Context, r *Request, answer *http.Response
 	}
 	if fault != nil {
 		fault.Usage = usage
-		if fault.Status == 0 {
-			fault.Status = answer.StatusCode
+		if fault.Status == 0 { // otherwise the answer is an error of the server
+			fault.Status, fault.Unfit = answer.StatusCode, true
 		}
 		return nil, fault
 	}
@@ -138,7 +138,7 @@ func (e *Endpoint) reply(r *Request, values [][]byte) *Reply {
 		if e.schema != nil {
 			if err := e.schema.Check(value); err != nil {
 				f := newFault(Again, TypeSchema, "the result does not fit the schema: %s", e.Redact(err.Error()))
-				f.Kind = job.KindInvalid
+				f.Kind, f.Unfit = job.KindInvalid, true
 				reply.Items[i].Fault = f
 				continue
 			}

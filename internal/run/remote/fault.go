@@ -49,6 +49,9 @@ type Fault struct {
 	Type    string
 	Message string
 	Status  int // 0: there was no answer
+	// Unfit says that an answer with status 2xx has come as a whole, and does not fit: a server that remembers the key of
+	// the request would give the same one again.
+	Unfit bool
 	// SlowDown says that the server refuses because of how much it is asked, or states a wait: nothing is wrong with
 	// the items. Wait is what it states; 0: nothing, or no wait.
 	SlowDown bool
