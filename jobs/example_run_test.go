@@ -161,7 +161,7 @@ func ExampleRun_Set() {
 	check(err)
 	<-begun
 	var settings job.Settings
-	err := settings.Parse([]string{"window=8", "rate=90/m", "max-failed=5%"})
+	err = settings.Parse([]string{"window=8", "rate=90/m", "max-failed=5%"})
 	check(err)
 	now, err := run.Set(ctx, settings)
 	check(err)

@@ -125,7 +125,7 @@ func (e *Endpoint) compile(o *Options) (err error) {
 	if err := e.compileBody(o); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(e.headers, func(h *headerTemplate) bool { return hasValue(h.parts) }) {
+	if !slices.ContainsFunc(e.headers, func(h *headerTemplate) bool { return h.hasValue() }) {
 		e.plain, _ = e.header(nil) // no item could make it fail
 	}
 	e.name = e.method + " " + e.url.String()
