@@ -213,6 +213,17 @@ func TestCost_Deadline(t *testing.T) {
 	require.EqualValues(t, 50, b.report("report.json").OK)
 }
 
+// H2: Of a handler that makes no requests the calls are limited.
+func TestLimits_OfCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.txt", strings.Repeat("a\n", 40))
+	began := time.Now()
+	b.stint("run", "--exec", "cat", "--call-items", "1", "--rpm", "1200", "in.txt", "-o", "out.txt").exits(starter.ExitOK)
+	require.GreaterOrEqual(t, time.Since(began), 1800*time.Millisecond)
+	require.Equal(t, strings.Repeat("a\n", 40), b.read("out.txt"))
+}
+
 // H2: Requests of two workers together keep to the limit, and so do those of each value of a field; they come in no burst.
 func TestLimits_OverWorkers(t *testing.T) {
 	t.Parallel()

@@ -241,7 +241,7 @@ func (*httpHandler) start(context.Context) error { return nil }
 func (h *httpHandler) Close() { h.endpoint.Close() }
 
 func (h *httpHandler) Traits() calls.Traits {
-	return calls.Traits{Form: calls.CheckedJSON, OneByOne: !h.endpoint.Several()}
+	return calls.Traits{Form: calls.CheckedJSON, OneByOne: !h.endpoint.Several(), Requests: true}
 }
 
 func (h *httpHandler) CallSize() calls.CallSize { return h.size }

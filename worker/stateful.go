@@ -197,7 +197,7 @@ type preprocessed[In, Out any] struct {
 }
 
 func (h *preprocessed[In, Out]) Traits() calls.Traits {
-	return calls.Traits{Inside: true, Lists: h.inner.Traits().Lists}
+	return calls.Traits{Inside: true, Lists: h.inner.Traits().Lists, Requests: h.inner.Traits().Requests}
 }
 
 func (h *preprocessed[In, Out]) CallSize() calls.CallSize { return h.inner.CallSize() }

@@ -44,6 +44,7 @@ type world struct {
 	resume     []string
 	salvage    []wire.CommitInput
 	redrive    *job.Redrive
+	spent      job.Usage // by earlier runs
 	merged     wire.FinishResult // of a redrive
 	version    int               // of the logic; the present one
 
@@ -179,7 +180,7 @@ func (w *world) salvaged() (all []json.RawMessage) {
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged()}}
+	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged(), Spent: w.spent}}
 	for {
 		var report job.Report
 		var next wire.JobInput

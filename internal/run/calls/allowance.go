@@ -49,8 +49,16 @@ func NewAllowance(share *wire.Share) *Allowance {
 	return a
 }
 
-// Spend counts what has been used.
+// Spend counts what has been used, beside what requests say at their end. It counts for the limit of tokens, if that is
+// one of all items.
 func (a *Allowance) Spend(u job.Usage) {
+	a.mu.Lock()
+	a.all.tokens.correct(u.Tokens())
+	a.mu.Unlock()
+	a.spend(u)
+}
+
+func (a *Allowance) spend(u job.Usage) {
 	a.mu.Lock()
 	a.used.Add(u)
 	spent := a.within(job.Usage{}) < 1
@@ -95,6 +103,8 @@ type Wanted struct {
 	Items    []Item
 	Keys     []string  // the values that limits hold by, if the share has a field for that
 	Estimate job.Usage // of what it will use; zero: nobody knows
+	// Unmeasured says that nobody will know either what this request has used: the budget does not hold it up.
+	Unmeasured bool
 }
 
 // Take waits until a request may be begun. It returns false if the batch should end instead: soon is closed then. But a
@@ -104,7 +114,7 @@ func (a *Allowance) Take(soon <-chan struct{}, w Wanted) (*Request, bool) {
 	if a.share == (wire.Share{}) {
 		return r, true
 	}
-	if !a.reserve(soon, r, w.Estimate) {
+	if !w.Unmeasured && !a.reserve(soon, r, w.Estimate) {
 		return nil, false
 	}
 	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) || !a.begin(r.first) {
@@ -226,7 +236,7 @@ func (r *Request) Done(used job.Usage) {
 	close(a.changed)
 	a.changed = make(chan struct{})
 	a.mu.Unlock()
-	a.Spend(used)
+	a.spend(used)
 }
 
 // minus returns what is left of a.
@@ -427,6 +437,19 @@ func (c *Call) Take(w Wanted) (*Request, bool) {
 	c.waited += time.Since(began)
 	return r, ok
 }
+
+// takeTurn waits until the limits of requests allow another call. It returns false if the batch should end instead.
+func (c *Caller) takeTurn(items []Item) bool {
+	a := c.Lane.watch.limits.Allowance
+	if a == nil || a.share.Requests == 0 && a.share.TokenRate == 0 || c.Handler.Traits().Requests {
+		return true
+	}
+	_, ok := a.Take(c.Lane.watch.Soon, Wanted{Items: items, Keys: unkeyed, Unmeasured: true})
+	return ok
+}
+
+// unkeyed are the keys of a call: its items may have any values.
+var unkeyed = []string{""}
 
 // LimitedBy returns the field whose values limits hold by; "": they hold for all items together.
 func (c *Call) LimitedBy() string {

@@ -204,3 +204,19 @@ func TestAllowance_SmallShare(t *testing.T) {
 		require.Zero(t, free.Turn())
 	})
 }
+
+// H3: Requests under way count for what they will use.
+func TestAllowance_CountsRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	a := NewAllowance(&wire.Share{Tokens: 5050, Each: tokens(100)})
+	soon := make(chan struct{})
+	a.full = func() { close(soon) }
+	begun := 0
+	for ; begun < 100; begun++ {
+		if _, ok := a.Take(soon, Wanted{Items: []Item{{Ordinal: int64(begun)}}}); !ok {
+			break
+		}
+	}
+	require.Equal(t, 50, begun)
+	require.True(t, Closed(soon))
+}

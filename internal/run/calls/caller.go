@@ -71,6 +71,9 @@ func (c *Caller) Run(items []Item) error {
 	if c.CarryOn == nil || !c.Handler.Traits().Inside || len(items) == 0 {
 		return c.run(items, nil)
 	}
+	if !c.takeTurn(items) {
+		return ErrEnding
+	}
 	first := c.begin(items, false)
 	if !c.here(first) {
 		return ErrKept
@@ -144,6 +147,9 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 			} else if !room {
 				c.putOff(items, 0)
 				return nil, nil, nil
+			}
+			if !c.takeTurn(items) {
+				return items, nil, ErrEnding
 			}
 			made = c.begin(items, isolating)
 			made.err = c.apart(&made.Call)

@@ -55,6 +55,9 @@ type Traits struct {
 	Inside bool
 	// Lists says that results are slices of Go: one that is nil is encoded as null, and means an empty list.
 	Lists bool
+	// Requests says that the handler makes requests, and waits for the turn of each (see [Call.Take]). Of any other handler
+	// a call is a request.
+	Requests bool
 	// OneByOne says that the handler takes one item after the other, each with c.Begin and c.Claim:
 	// the first one without an outcome is the one in hand.
 	OneByOne bool

@@ -337,4 +337,26 @@ var mutants = []mutant{
 `, new: "gone {\n",
 		pkg: "./activities", tests: "TestProcess_AnswersAServerThatWasAway",
 	},
+
+	// budgets
+	{
+		name: "budget: what batches in flight have is shared out again", file: "workflows/internal/dispatch/share.go",
+		old: "b.Cost, b.Tokens = b.Cost-t.share.Cost, b.Tokens-t.share.Tokens", new: "_ = t",
+		pkg: "./workflows", tests: "TestBudget_IsShared",
+	},
+	{
+		name: "budget: what a lost execution has used is forgotten", file: "workflows/internal/dispatch/outcome.go",
+		old: "	d.lost(err)\n", new: "",
+		pkg: "./workflows", tests: "TestBudget_IsShared",
+	},
+	{
+		name: "budget: a share is no limit of requests under way", file: "internal/run/calls/allowance.go",
+		old: "case used+reserved+more > most && result > 0:", new: "case used+more > most && result > 0:",
+		pkg: "./internal/run/calls", tests: "TestAllowance_CountsRequestsUnderWay",
+	},
+	{
+		name: "budget: requests of earlier items are not made any more", file: "internal/run/calls/allowance.go",
+		old: "	if item < a.furthest {\n		return false\n	}\n	a.givenUp", new: "	a.givenUp",
+		pkg: "./internal/run/calls", tests: "TestAllowance_Budget",
+	},
 }

@@ -1,0 +1,191 @@
+package workflows
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+)
+
+// till has batches use tokens for their items, and checks that no more is shared out than the budget has.
+type till struct {
+	w      *world
+	random *rand.Rand
+	most   int64 // of an item
+	lost   int64 // by executions that have failed
+	used   map[*execution]int64
+}
+
+func (w *world) till(seed uint64, most int64) *till {
+	s := &till{w: w, random: rand.New(rand.NewPCG(seed, 9)), most: most, used: map[*execution]int64{}}
+	w.process = s.process
+	return s
+}
+
+// process decides how a batch ends: at the end of its share, which its last item may exceed, or now and then lost.
+func (s *till) process(x *execution) {
+	w := s.w
+	require.NotNil(w.t, x.in.Share)
+	share := x.in.Share.Tokens
+	require.Positive(w.t, share)
+	committed := s.lost
+	for _, other := range w.all {
+		if other.ended {
+			committed += s.used[other]
+		} else {
+			committed += other.in.Share.Tokens
+		}
+	}
+	require.LessOrEqual(w.t, committed, w.spec.MaxTokens+int64(w.flying+1)*s.most, "shared out, of %d", w.spec.MaxTokens)
+	var n, used int64
+	for n < x.takes() && used < share {
+		used += 1 + s.random.Int64N(s.most)
+		n++
+	}
+	x.took = time.Duration(1+s.random.IntN(5000)) * time.Millisecond
+	if s.random.IntN(20) == 0 {
+		s.lost += used
+		x.fails(temporal.NewHeartbeatTimeoutError(wire.Hint{First: x.in.Batch.First, Count: 1, Usage: job.Usage{TokensIn: used}}))
+		return
+	}
+	s.used[x] = used
+	x.result = x.done(n)
+	x.result.Totals.Usage = job.Usage{TokensIn: used}
+}
+
+// total is what executions that have reported have used.
+func (s *till) total() (sum int64) {
+	for x, used := range s.used {
+		if x.ended {
+			sum += used
+		}
+	}
+	return sum
+}
+
+// H3: whatever executions use, lose and leave, no more is shared out than there is, over all legs; the job stops in
+// order when it is spent, and not before.
+func TestBudget_IsShared(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		w := setup(t, 20_000)
+		w.pageLimit = 40
+		w.spec.Attempts = 20
+		w.spec.MaxTokens = 1 + rand.New(rand.NewPCG(seed, 8)).Int64N(3_000_000)
+		s := w.till(seed, 200)
+		report := w.stoppedOrDone()
+		require.Equal(t, s.total(), report.Usage.TokensIn, "seed %d", seed)
+		require.Equal(t, s.lost, report.LostUsage.TokensIn, "seed %d", seed)
+		require.LessOrEqual(t, report.Spent().Tokens(), w.spec.MaxTokens+64*200, "seed %d", seed)
+		if report.State == job.Stopped {
+			require.GreaterOrEqual(t, report.Spent().Tokens(), w.spec.MaxTokens, "seed %d", seed)
+			require.Contains(t, report.Reason, "is spent")
+		}
+	}
+}
+
+// stoppedOrDone runs the job, which may stop.
+func (w *world) stoppedOrDone() job.Report {
+	report, err := w.run()
+	require.NoError(w.t, err)
+	return report
+}
+
+// A resumed job has what is left of the budget; with nothing left it does nothing.
+func TestBudget_OfAllRuns(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2000)
+	w.spec.MaxTokens = 1000
+	w.spent = job.Usage{TokensIn: 700, TokensOut: 300}
+	w.process = func(x *execution) { t.Error("nothing is left") }
+	report := w.stopped()
+	require.Equal(t, w.spent, report.Usage)
+	require.Zero(t, report.OK)
+}
+
+// Batches that use nothing go on as if there were no budget.
+func TestBudget_OfNoUse(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.spec.MaxTokens, w.spec.MaxCost = 1000, 1000
+	report := w.mustRun()
+	require.EqualValues(t, 20_000, report.OK)
+	require.Greater(t, w.most, 4)
+}
+
+// A budget can be set, and changed, while the job runs.
+func TestBudget_Set(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 20_000)
+	w.took = time.Second
+	used := int64(0)
+	w.process = func(x *execution) {
+		x.result.Totals.Usage = job.Usage{TokensOut: x.result.Entry.Count}
+		used += x.result.Entry.Count
+	}
+	set := false
+	most := int64(1)
+	w.at(3*time.Second, func() {
+		w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{MaxTokens: &most})
+	})
+	report := w.stopped()
+	require.True(t, set)
+	require.Equal(t, used, report.Usage.TokensOut)
+	require.Less(t, report.OK, int64(20_000))
+}
+
+// A job that still runs at its deadline stops, also if that has been moved.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given string
+		set   string
+		want  time.Duration
+	}{"given": {"40s", "", 40 * time.Second}, "moved": {"1h", "20s", 20 * time.Second}, "over": {"1h", "1s", 10 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 20_000)
+			w.took, w.spec.Window, w.spec.Deadline = time.Minute, 2, c.given
+			if c.set != "" {
+				set := false
+				w.at(10*time.Second, func() {
+					w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{Deadline: &c.set})
+				})
+			}
+			report := w.stopped()
+			require.Contains(t, report.Reason, "the deadline, ")
+			require.InDelta(t, c.want.Seconds(), report.StopDeadline.Sub(report.Started).Seconds()-w.spec.Grace.Seconds(), 2)
+		})
+	}
+}
+
+// Limits are shared, too: no batch is in flight without a part of them, and the parts add up to the limit.
+func TestLimits_AreShared(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3000)
+	w.spec.RequestRate, w.spec.TokenRate, w.spec.LimitBy = 100_000, 2_000_000, "tenant"
+	w.process = func(x *execution) {
+		share := x.in.Share
+		require.NotNil(t, share)
+		require.Equal(t, "tenant", share.By)
+		require.Positive(t, share.Requests)
+		require.Positive(t, share.TokenRate)
+		var requests, tokens job.Rate
+		for _, other := range w.waiting {
+			requests, tokens = requests+other.in.Share.Requests, tokens+other.in.Share.TokenRate
+		}
+		require.LessOrEqual(t, requests, w.spec.RequestRate)
+		require.LessOrEqual(t, tokens, w.spec.TokenRate)
+		x.took = time.Second * time.Duration(x.result.Entry.Count) * 1000 / time.Duration(share.Requests)
+		busy := time.Duration(x.result.Entry.Count) * 100 * time.Millisecond // so that ten batches reach the limit
+		x.took = max(x.took, busy)
+		x.result.Totals.Busy, x.result.Paced, x.result.Turn = x.took, x.took-busy, -50*time.Millisecond
+		x.result.Totals.Usage = job.Usage{TokensIn: 10 * x.result.Entry.Count}
+	}
+	report := w.mustRun()
+	require.InDelta(t, 30, took(report), 6)
+}
