@@ -254,3 +254,25 @@ func TestLimits_OverWorkers(t *testing.T) {
 		})
 	}
 }
+
+// A sample predicts what the whole job uses, and what a budget is enough for.
+func TestCost_Predicted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.till(nil)
+	b.write("in.jsonl", strings.Repeat(`{"n":12345}`+"\n", 1000))
+	c := b.stint(append([]string{"plan", "in.jsonl", "--sample", "50", "--max-tokens", "10000", "--json"}, s.asks()...)...).exits(starter.ExitOK)
+	var p struct {
+		Usage      job.Usage `json:"usage"`
+		Affordable int64     `json:"affordable"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(c.stdout.String()), &p), c.stdout.String())
+	sample := s.charged()
+	require.Equal(t, 20*sample.TokensIn, p.Usage.TokensIn)
+	require.Equal(t, 20*sample.Cost, p.Usage.Cost)
+	require.InDelta(t, float64(1000*10_000/p.Usage.Tokens()), float64(p.Affordable), 2)
+	c = b.stint(append([]string{"plan", "in.jsonl", "--sample", "50", "--max-tokens", "10000", "--rpm", "3000", "--deadline", "10s"}, s.asks()...)...).exits(starter.ExitOK)
+	require.Contains(t, c.stdout.String(), "the budget is enough for about ")
+	require.Contains(t, c.stdout.String(), "the deadline seems to come before that")
+	require.Contains(t, c.stdout.String(), "cost 0.")
+}

@@ -104,6 +104,9 @@ const tenThousandth job.Money = 1e8
 
 // printNeeds prints what a job uses of services that are paid for.
 func printNeeds(line func(string, ...any), n predict.Needs, s predict.Sample) {
+	if n.Late {
+		line("the deadline seems to come before that")
+	}
 	if n.Usage.IsZero() {
 		return
 	}

@@ -53,7 +53,8 @@ func Draw(
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the sample: %w", err)
 	}
-	d := &Drawn{Job: job.Spec{Files: &job.Files{}}, survey: survey, spec: spec, dir: dir}
+	small := job.Spec{Files: &job.Files{}, RequestRate: spec.RequestRate, TokenRate: spec.TokenRate, LimitBy: spec.LimitBy} // which are a service's
+	d := &Drawn{Job: small, survey: survey, spec: spec, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())

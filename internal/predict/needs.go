@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"time"
 
 	"github.com/stint-run/stint/job"
 )
@@ -11,6 +12,15 @@ type Needs struct {
 	Usage job.Usage `json:"usage,omitzero"`
 	// Affordable is how many items the job's budget is enough for; 0: for all, or it has none.
 	Affordable int64 `json:"affordable,omitempty"`
+	// Late says that the job's deadline seems to come before its end, if it is started now.
+	Late bool `json:"late,omitempty"`
+}
+
+// isLate reports whether a job that takes so many seconds reaches its deadline.
+func isLate(spec job.Spec, seconds float64) bool {
+	now := time.Now()
+	at, err := spec.DeadlineAfter(now)
+	return err == nil && !at.IsZero() && at.Sub(now).Seconds() < seconds
 }
 
 // needsOf returns what a job of so many items needs.

@@ -19,6 +19,14 @@ func TestNeeds(t *testing.T) {
 	require.Zero(t, needsOf(sample, 10_000, job.Spec{MaxCost: 201e12, MaxTokens: 200_000}).Affordable)
 }
 
+func TestIsLate(t *testing.T) {
+	t.Parallel()
+	require.False(t, isLate(job.Spec{}, 1e9))
+	require.False(t, isLate(job.Spec{Deadline: "1h"}, 3000))
+	require.True(t, isLate(job.Spec{Deadline: "1h"}, 4000))
+	require.True(t, isLate(job.Spec{Deadline: "2020-01-01T00:00:00Z"}, 0))
+}
+
 func TestLimitedSeconds(t *testing.T) {
 	t.Parallel()
 	used := job.Usage{TokensIn: 9000, TokensOut: 1000}

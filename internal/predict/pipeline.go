@@ -102,6 +102,7 @@ func (p *Pipeline) extrapolate(spec job.Spec) {
 		p.stage(&p.Stages[i])
 	}
 	p.Seconds = slow.model.estimate(slow.pool.Setup.Seed, func(s speedOf) float64 { return p.seconds(spec, slow, s) })
+	p.Late = isLate(spec, p.Seconds.Value)
 }
 
 // work is about how long a stage keeps the slots of its pool busy, in seconds.

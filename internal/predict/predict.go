@@ -99,6 +99,7 @@ func Predict(survey Survey, sample Sample, h calls.Handler, spec job.Spec, setup
 	limited := limitedSeconds(spec, survey.Items, survey.Items/max(1, p.CallItems), p.Usage)
 	seconds := func(s speedOf) float64 { return p.seconds(s, setup, limited) }
 	p.Seconds = m.estimate(setup.Seed, seconds)
+	p.Late = isLate(spec, p.Seconds.Value)
 	p.ItemSeconds = m.estimate(setup.Seed, speedOf.each)
 	return p
 }
