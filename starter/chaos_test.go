@@ -59,6 +59,7 @@ type chaos struct {
 	draining   []*process    // workers that have been asked to end
 	store      *faultyStore  // of its input and output; nil: a directory
 	disk       *smallDisk    // of its output; nil: a large one
+	api        *mortalAPI    // which its workers call; nil: none
 	lasts      time.Duration // an outage of these
 	repeats    int           // batches that the faults so far may have had run twice
 	behind     int64         // items that were done behind one that a stop cut off
