@@ -348,5 +348,6 @@ func TestRun_JobFileHasTheNewKeys(t *testing.T) {
 	b.stint("run", "-f", "job.yaml", "--exec", b.oddFails()).exits(starter.ExitSomeFailed)
 	data, err := json.Marshal(b.report("report.json").Settings)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"window":0,"batch_items":10,"max_failed":"90%","rate":100000}`, string(data))
+	require.JSONEq(t, `{"window":0,"batch_items":10,"max_failed":"90%","rate":100000,
+		"request_rate":0,"token_rate":0,"max_cost":0,"max_tokens":0,"deadline":""}`, string(data))
 }

@@ -46,8 +46,9 @@ func (s *till) says(w http.ResponseWriter, r asked, text string) {
 	used := job.Usage{TokensIn: in, TokensOut: out, TokensCached: in / 4, Cost: job.Money(in*priceIn+out*priceOut) / 1_000_000}
 	s.mu.Lock()
 	s.all.Add(used)
-	if _, known := s.items[r.key]; !known {
-		s.items[r.key] = used
+	key := furtherTry.ReplaceAllString(r.key, "")
+	if _, known := s.items[key]; !known {
+		s.items[key] = used
 	}
 	s.mu.Unlock()
 	says(w, 200, fmt.Sprintf(`{"choices": [{"message": {"role": "assistant", "content": %s}, "finish_reason": "stop"}],

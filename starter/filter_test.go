@@ -2,6 +2,7 @@ package starter_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,16 +57,18 @@ func TestFilter_CrashWithAutomaticSizes(t *testing.T) {
 	b := setup(t)
 	b.write("in.txt", numbers(n))
 	filter := b.script("filter", fmt.Sprintf(`echo $$ >> $BOX/witness
-exec awk '/%07d/ { print "cannot bear " $0 > "/dev/stderr"; print "warming up" > "/dev/null"; exit 7 } { print }'`, bad))
+exec awk '/%07d/ { print "cannot bear " $0 > "/dev/stderr"; print NR >> "'$BOX/refused'"; exit 7 } { print }'`, bad))
 	b.stint("run", "--exec", filter, "in.txt", "-o", "out.txt", "--backoff", "10ms", "--report", "report.json").exits(starter.ExitSomeFailed)
 	requireSame(t, numbers(n-1), b.read("out.txt"))
+	largest, err := strconv.Atoi(strings.SplitN(b.read("refused"), "\n", 2)[0]) // the bad line is the last one of its call
+	require.NoError(t, err)
 	r := b.report("report.json")
 	require.EqualValues(t, n-1, r.OK)
 	require.EqualValues(t, bad, r.FirstError.Item)
 	// The answered calls are those of a run without the bad line, but for its own, which has
 	// become at most one for each halving.
 	failed := b.lines("witness") - int(r.Calls)
-	halvings := isolationCalls(int(r.CallMax), 3)/2 + 1
+	halvings := isolationCalls(max(largest, int(r.CallMax)), 3)/2 + 1
 	require.LessOrEqual(t, failed, halvings+3, "calls that failed")
 	require.Less(t, r.Calls, r.Batches*10)
 }

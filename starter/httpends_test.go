@@ -164,9 +164,10 @@ func TestHTTP_StoppedWithoutAnAnswer(t *testing.T) {
 	for _, item := range []string{`{"n":0}`, `{"n":7}`} {
 		b := setup(t)
 		reached, release := make(chan struct{}), make(chan struct{})
+		reach := sync.OnceFunc(func() { close(reached) })
 		a := b.api(func(w http.ResponseWriter, r asked, before int) {
 			if r.body == item && before == 0 {
-				close(reached)
+				reach()
 				<-release
 			}
 			says(w, 200, r.body)

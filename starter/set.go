@@ -32,7 +32,7 @@ and 'stint resume'.
   rpm=N, tpm=N     requests, and tokens, a minute of the whole job; 0 for no limit
   max-cost=AMOUNT  money after which the job stops; 0 for no limit
   max-tokens=N     tokens after which it stops; 0 for no limit
-  deadline=TIME    when it stops, 2026-01-31T18:00:00Z, or a time from its start, 90m; none for never
+  deadline=TIME    when it stops: 2026-01-31T18:00:00Z, or 90m from its start; none for never
   STAGE.window=N   batches in flight at once in a stage of a pipeline, 1 to 10000; auto: as many as
                    the job's window lets. The stages before wait for it`,
 		Example: `  stint set nightly window=8 rate=100
