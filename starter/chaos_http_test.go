@@ -2,6 +2,7 @@ package starter_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,9 @@ type mortalAPI struct {
 	done map[string]bool   // by key
 	seen int               // requests
 }
+
+// tokensIn and tokensOut are what each answer says that it has used.
+const tokensIn, tokensOut = 7, 2
 
 // mortalAPI starts one. What it does is in the witness.
 func (b *box) mortalAPI() *mortalAPI {
@@ -70,6 +74,7 @@ func (a *mortalAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // who has sent it is gone
 	}
+	answer := fmt.Appendf(nil, `{"result": %s, "usage": {"prompt_tokens": %d, "completion_tokens": %d}}`, body, tokensIn, tokensOut)
 	refused := int(a.refuses.Load())
 	a.note(string(body), r.Header.Get("Idempotency-Key"), refused == 0)
 	time.Sleep(40 * time.Millisecond) // this is the work, not a wait for something
@@ -81,12 +86,12 @@ func (a *mortalAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(refused)
 	case a.halves.Load():
-		w.Header().Set("Content-Length", itoa(len(body)))
-		_, _ = w.Write(body[:len(body)/2])
+		w.Header().Set("Content-Length", itoa(len(answer)))
+		_, _ = w.Write(answer[:len(answer)/2])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	default:
-		_, _ = w.Write(body)
+		_, _ = w.Write(answer)
 	}
 }
 
@@ -174,8 +179,8 @@ func withstandHTTP(t *testing.T, n int, faults []fault, number int, lasts time.D
 	c := newChaos(t, n)
 	c.api, c.lasts, c.batch = c.mortalAPI(), lasts, 50
 	url := "http://" + c.api.address
-	c.handler = []string{"--http", url, "--allow-origin", url, "--concurrency", "4"}
-	c.flags = []string{"--item-attempts", "20"}
+	c.handler = []string{"--http", url, "--allow-origin", url, "--concurrency", "4", "--result-path", ".result"}
+	c.flags = []string{"--item-attempts", "20", "--report", c.path("report.json")}
 	var results strings.Builder
 	for line := range strings.Lines(c.results) {
 		results.WriteString(`"` + strings.TrimSuffix(line, "\n") + "\"\n")
@@ -188,4 +193,8 @@ func withstandHTTP(t *testing.T, n int, faults []fault, number int, lasts time.D
 	require.Len(t, c.api.keys, n)
 	require.Len(t, c.api.of, n)
 	require.Equal(t, n, c.executions(), "nothing is done twice")
+	r := c.report("report.json")
+	require.GreaterOrEqual(t, r.Usage.TokensIn, int64(n*tokensIn), "each item has been paid for")
+	require.LessOrEqual(t, r.Spent().TokensIn, int64(c.api.seen*tokensIn), "no more than was asked")
+	require.Equal(t, r.Usage.TokensIn*tokensOut, r.Usage.TokensOut*tokensIn)
 }
