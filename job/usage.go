@@ -107,6 +107,15 @@ func (u *Usage) Add(o Usage) {
 	u.Cost = u.Cost.Plus(o.Cost)
 }
 
+// Per returns the n-th part, rounded up; of nothing if n is not above 0.
+func (u Usage) Per(n int64) Usage {
+	if n <= 0 {
+		return Usage{}
+	}
+	part := func(of int64) int64 { return of/n + min(1, of%n) }
+	return Usage{TokensIn: part(u.TokensIn), TokensOut: part(u.TokensOut), TokensCached: part(u.TokensCached), Cost: Money(part(int64(u.Cost)))}
+}
+
 // Tokens returns those of requests and answers.
 func (u Usage) Tokens() int64 { return u.TokensIn + u.TokensOut }
 

@@ -119,3 +119,11 @@ func TestSettings_LimitsOfUse(t *testing.T) {
 		require.ErrorContains(t, new(Settings).Parse([]string{text}), want)
 	}
 }
+
+func TestUsage_Per(t *testing.T) {
+	t.Parallel()
+	u := Usage{TokensIn: 10, TokensOut: 9, TokensCached: 1, Cost: 7}
+	require.Equal(t, Usage{TokensIn: 4, TokensOut: 3, TokensCached: 1, Cost: 3}, u.Per(3))
+	require.Zero(t, u.Per(0))
+	require.Zero(t, Usage{}.Per(5))
+}

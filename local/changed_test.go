@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/stint-run/stint/job"
@@ -18,9 +19,19 @@ func TestD25_ChangedFields(t *testing.T) {
 	now.Pool, now.Store = "q", "elsewhere/"
 	require.Empty(t, changedFields(before, now))
 	now.JobRate, now.MaxFailed, now.Window, now.BatchItems = 7000, "5%", 3, 10
+	now.RequestRate, now.TokenRate, now.MaxCost, now.MaxTokens, now.Deadline = 1, 2, 3, 4, "1h"
 	now.Errors, now.Dropped, now.Report, now.Columns, now.OnError = "e", "d", "r", []string{"a"}, job.OnErrorStop
 	settings := changedSettings(before.Settings(), now.Settings())
-	require.Equal(t, job.Settings{Rate: &now.JobRate, MaxFailed: &now.MaxFailed, Window: &now.Window, BatchItems: &now.BatchItems}, settings)
+	require.Equal(t, job.Settings{
+		Rate: &now.JobRate, MaxFailed: &now.MaxFailed, Window: &now.Window, BatchItems: &now.BatchItems,
+		RequestRate: &now.RequestRate, TokenRate: &now.TokenRate, MaxCost: &now.MaxCost, MaxTokens: &now.MaxTokens, Deadline: &now.Deadline,
+	}, settings)
+	// A new setting must come into this test.
+	for i := range reflect.TypeFor[job.Settings]().NumField() {
+		if name := reflect.TypeFor[job.Settings]().Field(i).Name; name != "Windows" {
+			require.False(t, reflect.ValueOf(settings).Field(i).IsNil(), name)
+		}
+	}
 	require.Equal(t, []string{"columns", "dropped", "errors", "on-error", "report"}, changedFields(before.With(settings), now))
 }
 

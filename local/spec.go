@@ -187,6 +187,9 @@ func changedSettings(before, now job.Settings) job.Settings {
 	changed := job.Settings{
 		Window: unlessAs(before.Window, now.Window), BatchItems: unlessAs(before.BatchItems, now.BatchItems),
 		MaxFailed: unlessAs(before.MaxFailed, now.MaxFailed), Rate: unlessAs(before.Rate, now.Rate),
+		RequestRate: unlessAs(before.RequestRate, now.RequestRate), TokenRate: unlessAs(before.TokenRate, now.TokenRate),
+		MaxCost: unlessAs(before.MaxCost, now.MaxCost), MaxTokens: unlessAs(before.MaxTokens, now.MaxTokens),
+		Deadline: unlessAs(before.Deadline, now.Deadline),
 	}
 	for stage, window := range now.Windows {
 		if old, has := before.Windows[stage]; has && old != window {

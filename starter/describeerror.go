@@ -102,7 +102,7 @@ func feedInFlags(e *jobs.FeedError) string {
 var fieldReference = regexp.MustCompile(`\b(Spec|Stage|Files|Feed|Loop)\.[A-Z][A-Za-z]*`)
 
 // flagNames are the flags, or keys of a job file, that are not made from their fields' names.
-var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast"}
+var flagNames = map[string]string{"CPUs": "cpus", "KeepErrors": "fail-fast", "RequestRate": "rpm", "TokenRate": "tpm"}
 
 // innerUpper is where the name of a flag has a hyphen.
 var innerUpper = regexp.MustCompile(`\B[A-Z]`)

@@ -66,7 +66,7 @@ func (r *httpRequest) send() (goOn bool, err error) {
 	ctx := r.c.Begin()
 	reply, err := r.endpoint.Do(ctx, request, r.idempotencyKey())
 	r.c.End()
-	turn.Done(r.price(usageOf(reply, err)))
+	turn.Done(r.price(usageOf(reply, err)), err == nil)
 	if err != nil {
 		return r.failed(ctx, err)
 	}

@@ -44,7 +44,7 @@ type world struct {
 	resume     []string
 	salvage    []wire.CommitInput
 	redrive    *job.Redrive
-	spent      job.Usage // by earlier runs
+	spent      job.Usage         // by earlier runs
 	merged     wire.FinishResult // of a redrive
 	version    int               // of the logic; the present one
 

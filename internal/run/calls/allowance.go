@@ -61,7 +61,7 @@ func (a *Allowance) Spend(u job.Usage) {
 func (a *Allowance) spend(u job.Usage) {
 	a.mu.Lock()
 	a.used.Add(u)
-	spent := a.within(job.Usage{}) < 1
+	spent := a.within(job.Usage{}) < 0
 	a.mu.Unlock()
 	if spent {
 		a.full()
@@ -118,7 +118,7 @@ func (a *Allowance) Take(soon <-chan struct{}, w Wanted) (*Request, bool) {
 		return nil, false
 	}
 	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) || !a.begin(r.first) {
-		r.Done(job.Usage{})
+		r.Done(job.Usage{}, false)
 		return nil, false
 	}
 	return r, true
@@ -186,15 +186,15 @@ func (a *Allowance) expect(items int, estimate job.Usage) (expected job.Usage, k
 	n := int64(items)
 	switch {
 	case a.answered > 0:
-		return job.Usage{
-			TokensIn: a.known.TokensIn*n/a.answered + 1, TokensOut: a.known.TokensOut * n / a.answered,
-			Cost: a.known.Cost / job.Money(a.answered) * job.Money(n),
-		}, true
+		return times(a.known.Per(a.answered), n), true
 	case !a.share.Each.IsZero():
-		each := a.share.Each
-		return job.Usage{TokensIn: each.TokensIn * n, TokensOut: each.TokensOut * n, Cost: each.Cost * job.Money(n)}, true
+		return times(a.share.Each, n), true
 	}
 	return estimate, !estimate.IsZero() || a.share.Cost == 0 && a.share.Tokens == 0
+}
+
+func times(u job.Usage, n int64) job.Usage {
+	return job.Usage{TokensIn: u.TokensIn * n, TokensOut: u.TokensOut * n, Cost: u.Cost * job.Money(n)}
 }
 
 // within returns how the share stands with so much more: 1 if it allows that, 0 if it is exceeded then, and -1 if what
@@ -215,8 +215,9 @@ func (a *Allowance) within(more job.Usage) int {
 	return result
 }
 
-// Done ends the request, which has used so much; zero: it is not known, or nothing.
-func (r *Request) Done(used job.Usage) {
+// Done ends the request, which has used so much. answered says that there was an answer, which would have said so: a
+// request that has failed shows nothing of what others will use.
+func (r *Request) Done(used job.Usage, answered bool) {
 	a := r.of
 	if a == nil {
 		return
@@ -226,7 +227,7 @@ func (r *Request) Done(used job.Usage) {
 		a.under--
 		a.reserved = minus(a.reserved, r.reserved)
 	}
-	if !used.IsZero() {
+	if answered || !used.IsZero() {
 		a.answered += int64(r.items)
 		a.known.Add(used)
 	}

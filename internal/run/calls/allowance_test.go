@@ -40,7 +40,7 @@ func many(a *Allowance, n, atOnce int, took func() time.Duration, uses func(i in
 				since := time.Since(began)
 				begun[i] = &since
 				time.Sleep(took())
-				r.Done(uses(i))
+				r.Done(uses(i), true)
 			}
 		})
 	}
@@ -219,4 +219,28 @@ func TestAllowance_CountsRequestsUnderWay(t *testing.T) {
 	}
 	require.Equal(t, 50, begun)
 	require.True(t, Closed(soon))
+}
+
+// A budget does not hold up requests that turn out to use nothing, nor does it let failed ones show anything.
+func TestAllowance_OfNoUse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		a := NewAllowance(&wire.Share{Tokens: 1000})
+		begun := many(a, 100, 10, always(time.Second), func(int) job.Usage { return job.Usage{} }, job.Usage{}, oneKey)
+		require.NotContains(t, begun, (*time.Duration)(nil))
+		require.LessOrEqual(t, time.Since(began), 12*time.Second, "one at a time only until the first has its answer")
+	})
+	failed := NewAllowance(&wire.Share{Tokens: 1000})
+	item := Wanted{Items: []Item{{}}}
+	r, ok := failed.Take(nil, item)
+	require.True(t, ok)
+	r.Done(job.Usage{}, false)
+	r, ok = failed.Take(nil, item)
+	require.True(t, ok)
+	ended := make(chan struct{})
+	close(ended)
+	_, ok = failed.Take(ended, Wanted{Items: []Item{{Ordinal: 1}}})
+	require.False(t, ok, "nothing is known, and one is under way")
+	r.Done(job.Usage{}, true)
 }

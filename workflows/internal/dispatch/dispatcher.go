@@ -164,6 +164,9 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 		return
 	}
 	t.started, t.excused = workflow.Now(d.ctx), false
+	if share != nil && t.Stage != "" {
+		share.Each = d.each(t.Stage)
+	}
 	t.share, t.begun = shareOf(share), false
 	if len(d.rate.turns) > 0 {
 		d.rate.turns = d.rate.turns[1:]
@@ -264,7 +267,9 @@ func (d *Dispatcher) Returned() int64 {
 // Lose takes back what has been accepted since New, because it could not be recorded: err is the leg's error
 // then, unless it has one.
 func (d *Dispatcher) Lose(err *job.Error) {
+	used, lost := d.sofar.Totals.Usage, d.sofar.Totals.LostUsage // which is spent all the same
 	d.sofar.Totals, d.sofar.Stages = d.Config.Sofar.Totals, d.Config.Sofar.Stages
+	d.sofar.Totals.Usage, d.sofar.Totals.LostUsage = used, lost
 	if d.sofar.Error == nil {
 		d.sofar.Error = err
 	}

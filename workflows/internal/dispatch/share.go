@@ -24,23 +24,21 @@ func (d *Dispatcher) share() (s *wire.Share, ok bool) {
 	if l.Budget == nil && l.Requests == 0 && l.Tokens == 0 {
 		return nil, true
 	}
-	s = &wire.Share{Each: d.each()}
+	s = &wire.Share{Each: d.each("")}
 	if ok = d.shareBudget(s) && d.shareRates(s); !ok {
 		return nil, false
 	}
 	return s, true
 }
 
-// each returns what an item has used so far, on average.
-func (d *Dispatcher) each() job.Usage {
-	t := d.sofar.Totals
-	n := t.Done() + t.Between
-	if n == 0 {
-		return job.Usage{}
+// each returns what an item has used so far, on average: in a stage, or in all together if its name is empty.
+func (d *Dispatcher) each(stage string) job.Usage {
+	for _, s := range d.sofar.Stages {
+		if s.Stage == stage {
+			return s.Usage.Per(s.Done)
+		}
 	}
-	return job.Usage{
-		TokensIn: t.Usage.TokensIn / n, TokensOut: (t.Usage.TokensOut + n - 1) / n, Cost: (t.Usage.Cost + job.Money(n) - 1) / job.Money(n),
-	}
+	return d.sofar.Totals.Usage.Per(d.sofar.Totals.Done() + d.sofar.Totals.Between)
 }
 
 // batchItems returns how many items a batch has had so far, on average.
