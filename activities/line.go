@@ -235,7 +235,6 @@ func (l *line) fresh() *assignment {
 	if l.block == nil {
 		if err := l.next(size); errors.Is(err, io.EOF) {
 			l.drained = true
-			l.noteBegun()
 			return nil
 		} else if err != nil {
 			l.failed(err)
@@ -282,7 +281,7 @@ func (l *line) reportLeft() {
 
 // noteBegun notes whether all items have been handed out, and none is called again.
 func (l *line) noteBegun() {
-	l.e.allBegun.Store((l.drained || l.left() <= 0) && l.block == nil && len(l.parked) == 0)
+	l.e.allBegun.Store(l.read >= l.e.in.Todo() && l.block == nil && len(l.parked) == 0)
 }
 
 // next reads the next block, of one call or several small ones.

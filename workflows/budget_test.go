@@ -189,3 +189,26 @@ func TestLimits_AreShared(t *testing.T) {
 	report := w.mustRun()
 	require.InDelta(t, 30, took(report), 6)
 }
+
+// A batch that has begun its last request leaves its part of the limits to the next one, and its end frees nothing more.
+func TestLimits_BegunFreesTheShare(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 300)
+	w.perBatch = 100
+	w.spec.RequestRate = 100_000
+	var at []time.Duration
+	began := w.env.Now()
+	w.process = func(x *execution) {
+		at = append(at, w.env.Now().Sub(began))
+		x.took = time.Minute
+		id := x.options.ActivityID
+		w.later(time.Second, func() { w.env.SignalWorkflow(wire.SignalBegun, wire.Begun{Activity: id, Turn: 3 * time.Second}) })
+		if len(at) > 1 {
+			require.Equal(t, 3*time.Second, x.in.Share.From.Round(100*time.Millisecond), "where the one before has left off")
+		}
+		require.Equal(t, w.spec.RequestRate, x.in.Share.Requests)
+	}
+	w.mustRun()
+	require.Len(t, at, 3)
+	require.InDelta(t, at[0].Seconds()+2, at[2].Seconds(), 0.5)
+}
