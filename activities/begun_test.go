@@ -40,7 +40,7 @@ func TestProcess_TellsThatAllIsBegun(t *testing.T) {
 		return nil
 	}})
 	in := f.input(batch)
-	in.Share = &wire.Share{Requests: 1_000_000}
+	in.Share = &wire.Share{Requests: 60_000_000}
 	suite := &testsuite.WorkflowTestSuite{}
 	env := suite.NewTestWorkflowEnvironment()
 	env.RegisterActivity(f.acts.Process)

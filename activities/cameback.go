@@ -97,13 +97,16 @@ func (e *execution) cameBack() {
 // tellBegun tells the leg, once, that the execution has begun its last request, if its share of limits is of use to
 // another one then.
 func (e *execution) tellBegun() {
-	share, signal := e.in.Share, e.acts.opts.Signal
-	if e.told || share == nil || share.Requests == 0 && share.TokenRate == 0 || signal == nil || !e.allBegun.Load() || !e.allow.Idle() {
+	signal := e.acts.opts.Signal
+	idle := e.allBegun.Load() && e.allow.Paces() && e.allow.Idle()
+	before := e.idle // the last item may only have been on its way to its turn
+	if e.idle = idle; e.told || signal == nil || !idle || !before {
 		return
 	}
 	e.told = true
+	defer e.allow.Release()
 	info := activity.GetInfo(e.ctx)
-	begun := wire.Begun{Activity: info.ActivityID, Turn: e.allow.Turn()}
+	begun := wire.Begun{Activity: info.ActivityID, NextTurn: e.allow.Next()}
 	failed := func(err error) {
 		activity.GetLogger(e.ctx).Error("reporting that a batch has begun all its requests", "error", err)
 	}

@@ -41,7 +41,8 @@ type execution struct {
 	hope     *calls.Hope
 	trials   *calls.Trials
 	allow    *calls.Allowance
-	allBegun atomic.Bool // all items have been handed out
+	allBegun atomic.Bool // all items have been handed out, and none is called again
+	idle     bool        // that, and no request has waited for its turn, when that was looked at last
 	told     bool        // that the leg knows that
 
 	// What has been done. The line's lock guards it, and the source and the sink.

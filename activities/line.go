@@ -87,6 +87,7 @@ type line struct {
 	assignments []*assignment // handed out and not recorded, in order
 	undone      int           // of the assignments: in hand, or parked
 	parked      []*assignment // of the assignments: wait to be called again
+	again       bool          // some have been parked
 	watched     bool          // somebody watches for the batch's end
 	waker       *time.Timer
 	wakeAt      time.Time // when the waker wakes the lanes; zero: it need not
@@ -279,9 +280,10 @@ func (l *line) reportLeft() {
 	l.e.slot.Left(left)
 }
 
-// noteBegun notes whether all items have been handed out, and none is called again.
+// noteBegun notes whether all items have been handed out, and none has been called again: others may follow it.
 func (l *line) noteBegun() {
-	l.e.allBegun.Store(l.read >= l.e.in.Todo() && l.block == nil && len(l.parked) == 0)
+	l.again = l.again || len(l.parked) > 0
+	l.e.allBegun.Store(l.read >= l.e.in.Todo() && l.block == nil && !l.again)
 }
 
 // next reads the next block, of one call or several small ones.

@@ -118,7 +118,8 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()
 	}
 	result.Worker, result.Paced, result.SlowDown = e.acts.opts.Worker, e.stride.waited+e.allow.Waited(), e.watch.SlowedDown()
-	result.Turn = e.allow.Turn()
+	result.NextTurn = e.allow.Next()
+	result.Turns, result.Values = e.allow.Taken()
 	if why := e.watch.Unbegun(); why != nil {
 		result.Unbegun = text.Fit(why.Error(), maxReason)
 	}

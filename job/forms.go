@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +40,26 @@ func (r *Rate) Set(text string) error {
 	return nil
 }
 
-// SetPerMinute reads a rate as a number a minute, "500", or as [Rate.Set] does if it has a unit.
+// SetPerMinute reads a rate that is one a minute: "500", or with another unit as [Rate.Set] does.
 func (r *Rate) SetPerMinute(text string) error {
-	if text != noneText && !strings.Contains(text, "/") {
-		text += "/m"
+	*r = 0
+	if text == noneText {
+		return nil
 	}
-	return r.Set(text)
+	number, unit, given := strings.Cut(text, "/")
+	minutes, ok := map[string]float64{"": 1, "m": 1, "s": 1. / 60, "h": 60}[unit]
+	value, err := strconv.ParseFloat(number, 64)
+	thousandths := math.Floor(value/minutes*1000 + 1e-6) // a limit is not exceeded
+	switch {
+	case err != nil || !ok || given && unit == "" || !(value >= 0):
+		return fmt.Errorf("rate %q: write a number a minute as 500, or with a unit as 10/s, 1000/h; 0 for no limit", text)
+	case value == 0:
+		return nil
+	case thousandths > limits.MaxRate || thousandths < 1:
+		return fmt.Errorf("rate %q: use 0.001 to %d a minute", text, limits.MaxRate/1000)
+	}
+	*r = Rate(thousandths)
+	return nil
 }
 
 // String returns the rate in items a second, or "none".

@@ -61,5 +61,5 @@ func (n *Noticed) Note(note string) {
 
 // Totals returns the totals that a leg has reported.
 func (c Counted) Totals() Totals {
-	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes}
+	return Totals{OK: c.OK, Failed: c.Failed, Dropped: c.Dropped, Batches: c.Batches, InputBytes: c.Bytes, Usage: c.Spent}
 }

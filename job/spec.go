@@ -132,10 +132,10 @@ type Spec struct {
 	// JobRate limits the items a second of the whole job, up to [limits.MaxRate]; default no limit. A burst
 	// has at most one second's items.
 	JobRate Rate `json:"job_rate,omitempty"`
-	// RequestRate limits the requests of the whole job, repeated ones included: of a handler that makes requests itself
-	// (worker.HTTP) these, of any other its calls. Unlike JobRate it allows no burst. TokenRate limits the tokens that they
-	// use, by an estimate until the answer says how many these are. Both are up to [limits.MaxRate] a second; default no
-	// limit. LimitBy names a field of the items, "tenant" or "a.b": the limits hold for each of its values, up to 10,000
+	// RequestRate limits the requests a minute of the whole job, repeated ones included: of a handler that makes requests
+	// itself (worker.HTTP) these, of any other its calls, but in a pipeline nothing. Unlike JobRate it allows no burst.
+	// TokenRate limits the tokens a minute that they use, by an estimate until the answer says how many these are. Both are
+	// a number a minute, not a second, up to [limits.MaxRate]; default no limit. LimitBy names a field of the items, "tenant" or "a.b": the limits hold for each of its values, up to 10,000
 	// at a time.
 	RequestRate Rate   `json:"request_rate,omitempty"`
 	TokenRate   Rate   `json:"token_rate,omitempty"`
@@ -323,10 +323,10 @@ const (
 func (s Spec) checkUse() []error {
 	var errs []error
 	if s.RequestRate < 0 || s.RequestRate > limits.MaxRate {
-		errs = append(errs, fieldError("RequestRate", "%v: use 0.001 to %d requests a second, 0 for no limit", s.RequestRate, limits.MaxRate/1000))
+		errs = append(errs, fieldError("RequestRate", "%v: use 0.001 to %d requests a minute, 0 for no limit", s.RequestRate, limits.MaxRate/1000))
 	}
 	if s.TokenRate < 0 || s.TokenRate > limits.MaxRate {
-		errs = append(errs, fieldError("TokenRate", "%v: use 0.001 to %d tokens a second, 0 for no limit", s.TokenRate, limits.MaxRate/1000))
+		errs = append(errs, fieldError("TokenRate", "%v: use 0.001 to %d tokens a minute, 0 for no limit", s.TokenRate, limits.MaxRate/1000))
 	}
 	if s.MaxCost < 0 {
 		errs = append(errs, fieldError("MaxCost", "%d: use an amount above 0, or 0 for no limit", int64(s.MaxCost)))
@@ -337,8 +337,8 @@ func (s Spec) checkUse() []error {
 	switch {
 	case text.JSONSize(s.LimitBy) > maxLimitBy || !utf8.ValidString(s.LimitBy):
 		errs = append(errs, fieldError("LimitBy", "name a field with up to %d bytes of UTF-8 as JSON", maxLimitBy))
-	case s.LimitBy != "" && s.RequestRate == 0 && s.TokenRate == 0:
-		errs = append(errs, fieldError("LimitBy", "%s: it says for which values RequestRate and TokenRate hold: set one of them", s.LimitBy))
+	case strings.ContainsAny(s.LimitBy, "{}$") || s.LimitBy != "" && strings.ContainsRune("#%./", rune(s.LimitBy[0])):
+		errs = append(errs, fieldError("LimitBy", "%q: give the name of a field of the items, such as tenant or a.b, or the number of a column", s.LimitBy))
 	}
 	if _, err := s.DeadlineAfter(time.Time{}); err != nil {
 		errs = append(errs, err)

@@ -15,6 +15,9 @@ import (
 // units, at which sums stay. People write it as units ("25", "0.15"), and so does JSON.
 type Money int64
 
+// mostMoney is the largest amount, in units.
+const mostMoney = 9_223_372
+
 // moneyDigits are the digits behind the point that an amount may have.
 const moneyDigits = 12
 
@@ -51,12 +54,20 @@ func (m Money) String() string {
 // MarshalJSON writes the amount as a number of units.
 func (m Money) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalJSON reads a number of units, which is rounded, or a text as [Money.Set] does.
+// UnmarshalJSON reads a number of units, which is rounded, and at most the largest amount, or a text as [Money.Set] does.
 func (m *Money) UnmarshalJSON(data []byte) error {
 	written := string(data)
-	if _, part, _ := strings.Cut(written, "."); len(part) > moneyDigits || strings.ContainsAny(written, "eE") {
-		if number, err := strconv.ParseFloat(written, 64); err == nil && number >= 0 && number < 1e6 {
-			written = strconv.FormatFloat(number, 'f', moneyDigits, 64)
+	if written == "null" {
+		return nil
+	}
+	if number, err := strconv.ParseFloat(written, 64); err == nil && number >= 0 {
+		_, part, _ := strings.Cut(written, ".")
+		switch {
+		case number >= mostMoney:
+			*m = math.MaxInt64
+			return nil
+		case len(part) > moneyDigits || strings.ContainsAny(written, "-eE"): // as programs write what they have computed
+			written = strconv.FormatFloat(math.Abs(number), 'f', moneyDigits, 64)
 		}
 	}
 	if len(written) > 0 && written[0] == '"' {
@@ -84,11 +95,14 @@ func (m Money) Of(n int64) Money {
 const perPrice = 1_000_000
 
 // Plus returns the sum, which stays at the largest amount.
-func (m Money) Plus(o Money) Money {
-	if o > 0 && m > math.MaxInt64-o {
+func (m Money) Plus(o Money) Money { return Money(plus(int64(m), int64(o))) }
+
+// plus returns a sum, or the largest number if that is larger.
+func plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
-	return m + o
+	return a + b
 }
 
 // Usage is what calls have used of services that are paid for, such as models.
@@ -101,9 +115,9 @@ type Usage struct {
 
 // Add adds what others have used.
 func (u *Usage) Add(o Usage) {
-	u.TokensIn += o.TokensIn
-	u.TokensOut += o.TokensOut
-	u.TokensCached += o.TokensCached
+	u.TokensIn = plus(u.TokensIn, o.TokensIn)
+	u.TokensOut = plus(u.TokensOut, o.TokensOut)
+	u.TokensCached = plus(u.TokensCached, o.TokensCached)
 	u.Cost = u.Cost.Plus(o.Cost)
 }
 
@@ -117,7 +131,7 @@ func (u Usage) Per(n int64) Usage {
 }
 
 // Tokens returns those of requests and answers.
-func (u Usage) Tokens() int64 { return u.TokensIn + u.TokensOut }
+func (u Usage) Tokens() int64 { return plus(u.TokensIn, u.TokensOut) }
 
 // IsZero reports whether nothing has been used.
 func (u Usage) IsZero() bool { return u == Usage{} }

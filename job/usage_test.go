@@ -35,12 +35,12 @@ func TestMoney_IsReadAndWritten(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &again), "%s", data)
 		require.Equal(t, m, again)
 	}
-	for data, want := range map[string]Money{`1e-05`: 1e7, `0.30000000000000004`: 3e11, `"0.25"`: 25e10, `1.5E2`: 150e12, `0.1234567890126`: 123456789013} {
+	for data, want := range map[string]Money{`1e-05`: 1e7, `0.30000000000000004`: 3e11, `"0.25"`: 25e10, `1.5E2`: 150e12, `0.1234567890126`: 123456789013, `null`: 0, `-0.0`: 0, `1e7`: math.MaxInt64, `1e300`: math.MaxInt64} {
 		var m Money
 		require.NoError(t, json.Unmarshal([]byte(data), &m), data)
 		require.Equal(t, want, m, data)
 	}
-	for _, bad := range []string{`-1`, `-1e-5`, `"x"`, `1e300`, `true`, `[]`} {
+	for _, bad := range []string{`-1`, `-1e-5`, `"x"`, `true`, `[]`} {
 		require.Error(t, json.Unmarshal([]byte(bad), new(Money)), bad)
 	}
 }
@@ -85,7 +85,7 @@ func TestSpec_LimitsOfUse(t *testing.T) {
 		"TokenRate":   func(s *Spec) { s.TokenRate = math.MaxInt64 },
 		"MaxCost":     func(s *Spec) { s.MaxCost = -1 },
 		"MaxTokens":   func(s *Spec) { s.MaxTokens = -1 },
-		"LimitBy":     func(s *Spec) { s.LimitBy = "tenant" },
+		"LimitBy":     func(s *Spec) { s.LimitBy = "{tenant}" },
 		"Deadline":    func(s *Spec) { s.Deadline = "tomorrow" },
 	} {
 		bad := valid()
@@ -104,8 +104,8 @@ func TestSettings_LimitsOfUse(t *testing.T) {
 	var s Settings
 	require.NoError(t, s.Parse([]string{"rpm=500", "tpm=10/s", "max-cost=2.5", "max-tokens=1000", "deadline=2026-01-31T18:00:00Z"}))
 	spec := valid().With(s)
-	require.Equal(t, Rate(8333), spec.RequestRate)
-	require.Equal(t, Rate(10_000), spec.TokenRate)
+	require.Equal(t, Rate(500_000), spec.RequestRate)
+	require.Equal(t, Rate(600_000), spec.TokenRate)
 	require.Equal(t, Money(25e11), spec.MaxCost)
 	require.Equal(t, int64(1000), spec.MaxTokens)
 	require.Equal(t, "2026-01-31T18:00:00Z", spec.Deadline)
@@ -117,6 +117,18 @@ func TestSettings_LimitsOfUse(t *testing.T) {
 		"rpm=fast": "rate", "max-cost=-1": "amount", "max-tokens=1.5": "max-tokens", "deadline=soon": "Deadline",
 	} {
 		require.ErrorContains(t, new(Settings).Parse([]string{text}), want)
+	}
+}
+
+func TestRate_PerMinute(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Rate{"500": 500_000, "1": 1000, "10/s": 600_000, "1000/h": 16_666, "2/h": 33, "none": 0, "0": 0, "0.5": 500, "90/m": 90_000} {
+		var r Rate
+		require.NoError(t, r.SetPerMinute(text), text)
+		require.Equal(t, want, r, text)
+	}
+	for _, bad := range []string{"", "fast", "-1", "1/", "1/d", "0.0001", "1e13", "NaN", "Inf"} {
+		require.ErrorContains(t, new(Rate).SetPerMinute(bad), "rate", bad)
 	}
 }
 

@@ -79,9 +79,9 @@ type StartOptions struct {
 	Resume []string
 	// Reuse allows that an ended job of the name exists, as Fresh and Resume do.
 	Reuse bool
-	// Spent is what the job's earlier runs have used of services that are paid for ([job.Totals.Spent]). It counts for the
-	// job's budget. [Client.Resume] sets it.
-	Spent job.Usage
+	// Spent and Lost are what the job's earlier runs have used of services that are paid for ([job.Totals].Usage and
+	// LostUsage). They count for the job's budget. [Client.Resume] sets them.
+	Spent, Lost job.Usage
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
 	// Root is the first of the runs that the new one continues (see [Client.RootRun]). [Client.Resume] sets it.
@@ -133,7 +133,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err := c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes

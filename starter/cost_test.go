@@ -82,8 +82,8 @@ func TestCost_IsExact(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var s *till
-	s = b.till(func(w http.ResponseWriter, r asked, before int) bool {
-		switch {
+	s = b.till(func(w http.ResponseWriter, r asked, _ int) bool {
+		switch before := s.tries(r.body) - 1; {
 		case strings.Contains(r.body, "item 1") && before == 0:
 			says(w, 503, `{"error": {"message": "not now"}}`)
 		case strings.Contains(r.body, "item 27") && before < 2: // few, or the job slows down
@@ -196,6 +196,24 @@ func TestCost_OverKills(t *testing.T) {
 	require.Equal(t, s.ofItems(), r.Usage)
 	require.LessOrEqual(t, r.Spent().TokensIn, s.charged().TokensIn)
 	require.EqualValues(t, 400, r.OK)
+}
+
+// A budget, or a limit, that cannot hold is refused before anything starts.
+func TestCost_Refused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write("in.jsonl", objects(3))
+	for says, flags := range map[string][]string{
+		"tokens have no price: give --price-in and --price-out":      {"--llm", "http://127.0.0.1:1/v1", "--model", "m", "--max-cost", "5"},
+		"--limit-by tenant: it says for which values":                {"--exec", "cat", "--limit-by", "tenant"},
+		"give the name of a field of the items, such as tenant":      {"--exec", "cat", "--limit-by", "{tenant}", "--rpm", "5"},
+		"write units of money as 25 or 0.15":                         {"--exec", "cat", "--max-cost", "$5"},
+		"write a number a minute as 500":                             {"--exec", "cat", "--rpm", "fast"},
+		"deadline \"noon\": use a time such as 2026-01-31T18:00:00Z": {"--exec", "cat", "--deadline", "noon"},
+	} {
+		c := b.stint(append([]string{"run", "in.jsonl", "-o", "out.jsonl"}, flags...)...).exits(starter.ExitUsage)
+		require.Contains(t, c.stderr.String(), says)
+	}
 }
 
 // A job stops at its deadline, and goes on with a later one.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,11 +60,7 @@ func perMinute(r job.Rate) string {
 	if r == 0 {
 		return r.String()
 	}
-	n := float64(r) * 60 / 1000
-	if n >= 10 {
-		n = math.Round(n)
-	}
-	return strconv.FormatFloat(n, 'g', -1, 64)
+	return strconv.FormatFloat(float64(r)/1000, 'f', -1, 64)
 }
 
 // moneyFlag is an amount of money.
@@ -234,6 +229,9 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 		return job.Spec{}, usageError("--null: the format is %s: leave one of them out", s.Format)
 	} else if o.null {
 		s.Format = string(records.Text0)
+	}
+	if s.LimitBy != "" && s.RequestRate == 0 && s.TokenRate == 0 {
+		return job.Spec{}, usageError("--limit-by %s: it says for which values --rpm and --tpm hold: give one of them", s.LimitBy)
 	}
 	if err := o.setSource(cmd.Flags(), &s, inputs); err != nil {
 		return job.Spec{}, err

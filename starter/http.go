@@ -80,6 +80,14 @@ func (o *workerOptions) moreAttempts(cmd *cobra.Command, spec *job.Spec) {
 	}
 }
 
+// checkPrices refuses a budget of money for requests that have no price.
+func (o *workerOptions) checkPrices(spec job.Spec) error {
+	if spec.MaxCost > 0 && o.callsHTTP() && o.http.PriceIn == 0 && o.http.PriceOut == 0 {
+		return usageError("--max-cost %s: tokens have no price: give --price-in and --price-out, what a million of them cost, or use --max-tokens", spec.MaxCost)
+	}
+	return nil
+}
+
 // method is the first word of --http, if it is one.
 var method = regexp.MustCompile(`^([A-Za-z]+)\s+(\S.*)$`)
 

@@ -7,9 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +36,7 @@ type asked struct {
 // furtherTry is what the key of a request has at its end if answers before did not fit.
 var furtherTry = regexp.MustCompile(`/[0-9]+$`)
 
-// api starts a server. answer gets the request, and how many for the same items came before.
+// api starts a server. answer gets the request, and how many with the same key came before.
 func (b *box) api(answer func(w http.ResponseWriter, r asked, before int)) *api {
 	b.t.Helper()
 	a := &api{}
@@ -46,7 +46,7 @@ func (b *box) api(answer func(w http.ResponseWriter, r asked, before int)) *api 
 		a.mu.Lock()
 		before := 0
 		for _, earlier := range a.seen {
-			if furtherTry.ReplaceAllString(earlier.key, "") == furtherTry.ReplaceAllString(now.key, "") {
+			if earlier.key == now.key {
 				before++
 			}
 		}
@@ -57,6 +57,16 @@ func (b *box) api(answer func(w http.ResponseWriter, r asked, before int)) *api 
 	b.t.Cleanup(server.Close)
 	a.url = server.URL
 	return a
+}
+
+// tries returns how many requests with the body there have been.
+func (a *api) tries(body string) (n int) {
+	for _, r := range a.requests() {
+		if r.body == body {
+			n++
+		}
+	}
+	return n
 }
 
 // requests are those so far.

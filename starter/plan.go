@@ -79,6 +79,9 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	}
 	if len(spec.Stages) == 0 {
 		o.worker.moreAttempts(cmd, &spec)
+		if err := o.worker.checkPrices(spec); err != nil {
+			return err
+		}
 	}
 	spec.Name, spec.Store = "plan", "plan" // neither is used
 	if len(spec.Stages) == 0 {

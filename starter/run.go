@@ -140,6 +140,9 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 			return err
 		}
 		o.worker.moreAttempts(cmd, &spec)
+		if err := o.worker.checkPrices(spec); err != nil {
+			return err
+		}
 	}
 	if !cmd.Flags().Changed("expiry") {
 		spec.Expiry = local.DefaultExpiry

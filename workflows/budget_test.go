@@ -167,7 +167,7 @@ func TestDeadline(t *testing.T) {
 func TestLimits_AreShared(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 3000)
-	w.spec.RequestRate, w.spec.TokenRate, w.spec.LimitBy = 100_000, 2_000_000, "tenant"
+	w.spec.RequestRate, w.spec.TokenRate, w.spec.LimitBy = 6_000_000, 120_000_000, "tenant" // 100 and 2,000 a second
 	w.process = func(x *execution) {
 		share := x.in.Share
 		require.NotNil(t, share)
@@ -180,7 +180,7 @@ func TestLimits_AreShared(t *testing.T) {
 		}
 		require.LessOrEqual(t, requests, w.spec.RequestRate)
 		require.LessOrEqual(t, tokens, w.spec.TokenRate)
-		x.took = time.Second * time.Duration(x.result.Entry.Count) * 1000 / time.Duration(share.Requests)
+		x.took = time.Minute * time.Duration(x.result.Entry.Count) * 1000 / time.Duration(share.Requests)
 		busy := time.Duration(x.result.Entry.Count) * 100 * time.Millisecond // so that ten batches reach the limit
 		x.took = max(x.took, busy)
 		x.result.Totals.Busy, x.result.Paced, x.result.Turn = x.took, x.took-busy, -50*time.Millisecond
@@ -202,9 +202,11 @@ func TestLimits_BegunFreesTheShare(t *testing.T) {
 		at = append(at, w.env.Now().Sub(began))
 		x.took = time.Minute
 		id := x.options.ActivityID
-		w.later(time.Second, func() { w.env.SignalWorkflow(wire.SignalBegun, wire.Begun{Activity: id, Turn: 3 * time.Second}) })
+		w.later(time.Second, func() {
+			w.env.SignalWorkflow(wire.SignalBegun, wire.Begun{Activity: id, NextTurn: wire.NextTurn{Turn: 3 * time.Second}})
+		})
 		if len(at) > 1 {
-			require.Equal(t, 3*time.Second, x.in.Share.From.Round(100*time.Millisecond), "where the one before has left off")
+			require.Equal(t, 3*time.Second, x.in.Share.First.Turn.Round(100*time.Millisecond), "where the one before has left off")
 		}
 		require.Equal(t, w.spec.RequestRate, x.in.Share.Requests)
 	}

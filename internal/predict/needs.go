@@ -53,10 +53,11 @@ func limitedSeconds(spec job.Spec, items, requests int64, u job.Usage) float64 {
 	for _, l := range []struct {
 		n    int64
 		rate job.Rate
-	}{{items, spec.JobRate}, {requests, spec.RequestRate}, {u.Tokens(), spec.TokenRate}} {
+		in   float64 // seconds
+	}{{items, spec.JobRate, 1}, {requests, spec.RequestRate, 60}, {u.Tokens(), spec.TokenRate, 60}} {
 		if l.rate > 0 {
 			const thousandths = 1000
-			seconds = math.Max(seconds, float64(l.n)*thousandths/float64(l.rate))
+			seconds = math.Max(seconds, float64(l.n)*thousandths/float64(l.rate)*l.in)
 		}
 	}
 	return seconds

@@ -31,7 +31,7 @@ func TestLimitedSeconds(t *testing.T) {
 	t.Parallel()
 	used := job.Usage{TokensIn: 9000, TokensOut: 1000}
 	for want, spec := range map[float64]job.Spec{
-		0: {}, 100: {JobRate: 10_000}, 50: {RequestRate: 2000}, 20: {TokenRate: 500_000}, 200: {JobRate: 5000, RequestRate: 2000},
+		0: {}, 100: {JobRate: 10_000}, 50: {RequestRate: 120_000}, 20: {TokenRate: 30_000_000}, 200: {JobRate: 5000, RequestRate: 120_000},
 	} {
 		require.InDelta(t, want, limitedSeconds(spec, 1000, 100, used), 1e-9)
 	}

@@ -206,9 +206,26 @@ type Share struct {
 	Requests  job.Rate  `json:"r,omitempty"`  // most requests begun in a time; 0: no limit
 	TokenRate job.Rate  `json:"tr,omitempty"` // most tokens used in a time; 0: no limit
 	By        string    `json:"by,omitempty"` // field of items for whose values these two hold; "": for all items together
-	// From is when the first request may be begun, from the start of the execution. Below 0: its turn came so long ago.
-	From time.Duration `json:"f,omitempty"`
+	// First is when the first request may be begun, from the start of the execution.
+	First NextTurn `json:"f,omitzero"`
 }
+
+// NextTurn is when the next request may be begun of a share of limits.
+type NextTurn struct {
+	// Turn is when, from the start of an execution or from its end. Below 0: its turn came so long ago.
+	Turn time.Duration `json:"turn,omitempty"`
+	// Keys are the values of a field whose turns come later: the latest ones, at most MaxKeyTurns.
+	Keys []KeyTurn `json:"keys,omitempty"`
+}
+
+// KeyTurn is when the next turn of a value comes.
+type KeyTurn struct {
+	Key  uint32        `json:"k"` // a digest of the value
+	Turn time.Duration `json:"t"`
+}
+
+// MaxKeyTurns is the most values whose turns are handed from one batch to the next.
+const MaxKeyTurns = 64
 
 // Todo returns how many are to be done.
 func (in *ProcessInput) Todo() int64 {
@@ -278,11 +295,13 @@ type ProcessResult struct {
 	Unbegun string `json:"unbegun,omitempty"`
 	// Capacity is what that worker runs at once.
 	Capacity Capacity `json:"capacity,omitzero"`
-	// Paced is the time spent waiting for the pace; part of Totals.Busy.
-	// Turn is when the next request may be begun of the execution's share of limits, from its end. Below 0: its turn came
-	// so long ago.
-	Turn  time.Duration `json:"turn,omitempty"`
+	// Paced is the time spent waiting for the pace, or for turns; part of Totals.Busy.
 	Paced time.Duration `json:"paced,omitempty"`
+	// Turns is how many requests have waited for their turn, and Values for how many values of the field that limits hold
+	// by.
+	Turns  int64 `json:"turns,omitempty"`
+	Values int64 `json:"values,omitempty"`
+	NextTurn
 	// SlowDown is how long the handler asked for no new calls; 0: it did not ask.
 	SlowDown time.Duration `json:"slow_down,omitempty"`
 	// Written is the part, for later steps of a pipeline; nil: the step is the last.
@@ -368,8 +387,8 @@ type HeldTimer struct {
 
 // Begun is what a worker reports of an execution that has begun its last request, and waits for answers.
 type Begun struct {
-	Activity string        `json:"activity"`       // its ID
-	Turn     time.Duration `json:"turn,omitempty"` // as in [ProcessResult]
+	Activity string `json:"activity"` // its ID
+	NextTurn
 }
 
 // CameBack is what a worker reports of an execution that it had alive when it learned that the server had given it up:

@@ -125,8 +125,8 @@ type LegLimits struct {
 type Budget struct {
 	Cost   job.Money `json:"c,omitempty"` // from its beginning on, in all; 0: any amount
 	Tokens int64     `json:"t,omitempty"` // the same; 0: any number
-	// Spent says that nothing is left.
-	Spent bool `json:"s,omitempty"`
+	// None says that the leg has nothing of it, and may ask.
+	None bool `json:"no,omitempty"`
 }
 
 // SlowDownRequest is what a leg reports of a handler's request to slow down: the argument of SignalSlow.

@@ -26,8 +26,10 @@ type StartInput struct {
 	Loop []job.LoopSlot `json:"loop,omitempty"`
 	// Accepted is how many items the earlier runs of a feed have accepted, according to their reports.
 	Accepted int64 `json:"accepted,omitempty"`
-	// Spent is what the earlier runs have used of services that are paid for, according to their reports.
+	// Spent is what the earlier runs have used of services that are paid for, according to their reports, and Lost what
+	// they have used for nothing.
 	Spent job.Usage `json:"spent,omitzero"`
+	Lost  job.Usage `json:"lost,omitzero"`
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
 	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`
@@ -54,6 +56,7 @@ type CarriedLeg struct {
 	Places   int       `json:"places,omitempty"`
 	Dry      bool      `json:"dry,omitempty"`
 	Told     int       `json:"told,omitempty"` // how often it was sent limits
+	Budget   Budget    `json:"budget,omitzero"`
 	Freed    Freed     `json:"freed,omitzero"`
 	Sofar    LegResult `json:"sofar"`
 }

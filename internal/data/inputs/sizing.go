@@ -114,7 +114,7 @@ func leastItems(s wire.Sizing, left int64) int64 {
 // limited returns how many items a batch has at least if requests are limited: as many as are begun in limitedTarget. At
 // its end some turns are lost.
 func limited(spec job.Spec) int64 {
-	return min(int64(spec.RequestRate)*int64(limitedTarget/time.Second)/1000, MaxAutoItems)
+	return min(int64(spec.RequestRate)*int64(limitedTarget/time.Second)/60_000, MaxAutoItems)
 }
 
 // firstSize returns the size of a batch while the handler's speed is not known. Sizes grow in steps of half as many

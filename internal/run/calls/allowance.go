@@ -1,8 +1,12 @@
 package calls
 
 import (
+	"cmp"
 	"context"
+	"hash/fnv"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +35,9 @@ type Allowance struct {
 	givenUp  int64         // the first one that none is begun for any more: nor for those behind it
 	changed  chan struct{} // closed when one of these ends
 	all      quota
-	by       map[string]*quota // of each value that limits hold by
+	by       map[string]*quota    // of each value that limits hold by
+	later    map[uint32]time.Time // when the first turn of some of them comes, by digest
+	turns    int64                // that have been taken
 
 	waiting int       // requests that wait for their turn
 	since   time.Time // when the first of them began to wait
@@ -44,8 +50,15 @@ func NewAllowance(share *wire.Share) *Allowance {
 	if share != nil {
 		a.share = *share
 	}
-	a.from = time.Now().Add(a.share.From)
+	now := time.Now()
+	a.from = now.Add(a.share.First.Turn)
 	a.all = a.newQuota(a.from)
+	for _, k := range a.share.First.Keys {
+		if a.later == nil {
+			a.later = map[uint32]time.Time{}
+		}
+		a.later[k.Key] = now.Add(k.Turn)
+	}
 	return a
 }
 
@@ -111,18 +124,24 @@ type Wanted struct {
 // request of items before others that have been requested is begun: without their outcomes those would be lost.
 func (a *Allowance) Take(soon <-chan struct{}, w Wanted) (*Request, bool) {
 	r := &Request{of: a, items: len(w.Items), first: w.Items[0].Ordinal}
-	if a.share == (wire.Share{}) {
+	if !a.limits() {
 		return r, true
 	}
 	if !w.Unmeasured && !a.reserve(soon, r, w.Estimate) {
 		return nil, false
 	}
-	if (a.share.Requests > 0 || a.share.TokenRate > 0) && !a.await(soon, r.schedule(w.Keys), r.first) || !a.begin(r.first) {
-		r.Done(job.Usage{}, false)
+	if a.Paces() && !a.await(soon, r.schedule(w.Keys), r.first) || !a.begin(r.first) {
+		r.giveBack()
 		return nil, false
 	}
 	return r, true
 }
+
+// limits reports whether anything is limited, and Paces whether requests or tokens in a time are.
+func (a *Allowance) limits() bool { return a.share.Cost > 0 || a.share.Tokens > 0 || a.Paces() }
+
+// Paces is as it says there.
+func (a *Allowance) Paces() bool { return a.share.Requests > 0 || a.share.TokenRate > 0 }
 
 // begin notes that a request of the item has been begun. It returns false if it must not be, because there will be none
 // of an item before it.
@@ -154,7 +173,7 @@ func (a *Allowance) reserve(soon <-chan struct{}, r *Request, estimate job.Usage
 		expected, known := a.expect(r.items, estimate)
 		room := a.within(expected)
 		allowed := room > 0 && (known || a.under == 0) || a.used.IsZero() && a.under == 0
-		over := !allowed && (room < 0 || room == 0 && known || Closed(soon))
+		over := !allowed && (room < 0 || room == 0 && known && a.under == 0 || Closed(soon))
 		if allowed || over && !a.giveUp(r.first) {
 			r.reserved, r.held = expected, true
 			a.reserved.Add(expected)
@@ -162,7 +181,7 @@ func (a *Allowance) reserve(soon <-chan struct{}, r *Request, estimate job.Usage
 			return true
 		}
 		if over {
-			defer a.full() // once the lock is free
+			a.full()
 			return false
 		}
 		a.awaitChange(soon)
@@ -172,8 +191,12 @@ func (a *Allowance) reserve(soon <-chan struct{}, r *Request, estimate job.Usage
 // awaitChange waits, without the lock, until a request has ended, or soon is closed.
 func (a *Allowance) awaitChange(soon <-chan struct{}) {
 	changed := a.changed
+	a.waits(1)
 	a.mu.Unlock()
-	defer a.mu.Lock()
+	defer func() {
+		a.mu.Lock()
+		a.waits(-1)
+	}()
 	select {
 	case <-changed:
 	case <-soon:
@@ -240,6 +263,17 @@ func (r *Request) Done(used job.Usage, answered bool) {
 	a.spend(used)
 }
 
+// giveBack ends the request before it has begun: its turn is free.
+func (r *Request) giveBack() {
+	a := r.of
+	a.mu.Lock()
+	for _, q := range r.quotas {
+		q.requests.correct(-1)
+	}
+	a.mu.Unlock()
+	r.Done(job.Usage{}, false)
+}
+
 // minus returns what is left of a.
 func minus(a, b job.Usage) job.Usage {
 	return job.Usage{
@@ -269,7 +303,7 @@ const (
 
 // bucket hands out turns, one behind the other, as a limit allows. Its zero value has none.
 type bucket struct {
-	limit job.Rate
+	limit job.Rate  // a minute
 	next  time.Time // of the next turn
 	last  time.Time // before that it does not come, even if it is late
 }
@@ -303,7 +337,7 @@ func (b *bucket) correct(n int64) {
 
 // time returns how long so many take.
 func (b *bucket) time(n int64) time.Duration {
-	return time.Duration(float64(n) / float64(b.limit) * 1000 * float64(time.Second))
+	return time.Duration(float64(n) / float64(b.limit) * 1000 * float64(time.Minute))
 }
 
 // schedule takes the request's turn from the quotas of its keys, or from that of all. It returns when that is.
@@ -313,6 +347,7 @@ func (r *Request) schedule(keys []string) (turn time.Time) {
 	defer a.mu.Unlock()
 	now := time.Now()
 	turn = now
+	a.turns++
 	r.quotas = a.quotas(now, keys)
 	r.tokens = max(1, r.reserved.Tokens()/int64(len(r.quotas)))
 	for _, q := range r.quotas {
@@ -323,7 +358,7 @@ func (r *Request) schedule(keys []string) (turn time.Time) {
 
 // quotas returns those of the keys.
 func (a *Allowance) quotas(now time.Time, keys []string) []*quota {
-	if a.share.By == "" {
+	if a.share.By == "" || len(keys) == 0 {
 		return []*quota{&a.all}
 	}
 	if len(a.by) >= maxQuotas {
@@ -340,7 +375,7 @@ func (a *Allowance) quotas(now time.Time, keys []string) []*quota {
 	for _, key := range keys {
 		q := a.by[key]
 		if q == nil {
-			fresh := a.newQuota(later(now, a.from))
+			fresh := a.newQuota(later(later(now, a.from), a.later[digestOf(key)]))
 			q = &fresh
 			a.by[key] = q
 		}
@@ -351,6 +386,13 @@ func (a *Allowance) quotas(now time.Time, keys []string) []*quota {
 
 // maxGap is how long a batch that should end waits for the turn of an item before others that have been requested.
 const maxGap = 5 * time.Second
+
+// digestOf returns a digest of a value that limits hold by.
+func digestOf(key string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // a hash takes anything
+	return h.Sum32()
+}
 
 // await waits for the turn of an item. It returns false if soon is closed before, unless items behind it have been
 // requested.
@@ -370,6 +412,11 @@ func (a *Allowance) await(soon <-chan struct{}, turn time.Time, item int64) bool
 func (a *Allowance) wait(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.waits(n)
+}
+
+// waits is wait with the lock held.
+func (a *Allowance) waits(n int) {
 	if a.waiting == 0 {
 		a.since = time.Now()
 	}
@@ -385,19 +432,67 @@ func (a *Allowance) Waited() time.Duration {
 	return a.waited
 }
 
-// Turn returns in how long the share's next turn comes: that of the quota that is used up for longest. Below 0: it came
-// so long ago. It is 0 without limits.
-func (a *Allowance) Turn() time.Duration {
-	if a.share.Requests == 0 && a.share.TokenRate == 0 {
-		return 0
-	}
+// Next returns when the share's next turn comes, from now on; zero without limits.
+func (a *Allowance) Next() wire.NextTurn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := a.all.last()
-	for _, q := range a.by {
-		last = later(last, q.last())
+	switch {
+	case !a.Paces():
+		return wire.NextTurn{}
+	case a.share.By == "":
+		return wire.NextTurn{Turn: max(-slack, time.Until(a.all.last()))}
 	}
-	return max(-slack, time.Until(last))
+	return a.nextByKey(time.Now())
+}
+
+// nextByKey is Next if limits hold by a field: the latest of the turns that are still to come, and for all other values
+// the one after these.
+func (a *Allowance) nextByKey(now time.Time) (next wire.NextTurn) {
+	turns := maps.Clone(a.later)
+	if turns == nil {
+		turns = map[uint32]time.Time{}
+	}
+	for key, q := range a.by {
+		turns[digestOf(key)] = q.last()
+	}
+	for key, at := range turns {
+		if at.After(now) {
+			next.Keys = append(next.Keys, wire.KeyTurn{Key: key, Turn: at.Sub(now)})
+		}
+	}
+	slices.SortFunc(next.Keys, func(a, b wire.KeyTurn) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(a.Key, b.Key)) })
+	if len(next.Keys) > wire.MaxKeyTurns {
+		next.Turn = next.Keys[wire.MaxKeyTurns].Turn
+		next.Keys = next.Keys[:wire.MaxKeyTurns]
+	}
+	return next
+}
+
+// Taken returns how many turns have been taken, and for how many values.
+func (a *Allowance) Taken() (turns, values int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.turns, int64(len(a.by))
+}
+
+// released is what is left of a share that another batch has, for requests that are made again.
+const released = 10
+
+// Release gives the share up: what is requested after that, because it has failed, comes ten times more rarely.
+func (a *Allowance) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	slower := func(r *job.Rate) {
+		if *r > 0 {
+			*r = max(1, *r/released)
+		}
+	}
+	slower(&a.share.Requests)
+	slower(&a.share.TokenRate)
+	for _, q := range append(slices.Collect(maps.Values(a.by)), &a.all) {
+		slower(&q.requests.limit)
+		slower(&q.tokens.limit)
+	}
 }
 
 // Idle reports that no request waits for its turn.
@@ -439,10 +534,11 @@ func (c *Call) Take(w Wanted) (*Request, bool) {
 	return r, ok
 }
 
-// takeTurn waits until the limits of requests allow another call. It returns false if the batch should end instead.
+// takeTurn waits until the limits of requests allow another call. In a pipeline they are those of stages that make
+// requests. It returns false if the batch should end instead.
 func (c *Caller) takeTurn(items []Item) bool {
 	a := c.Lane.watch.limits.Allowance
-	if a == nil || a.share.Requests == 0 && a.share.TokenRate == 0 || c.Handler.Traits().Requests {
+	if a == nil || !a.Paces() || c.Stage != "" || c.Handler.Traits().Requests {
 		return true
 	}
 	_, ok := a.Take(c.Lane.watch.Soon, Wanted{Items: items, Keys: unkeyed, Unmeasured: true})

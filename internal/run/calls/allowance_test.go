@@ -65,7 +65,7 @@ func TestAllowance_Requests(t *testing.T) {
 			defer mu.Unlock()
 			return time.Duration(random.Int64N(int64(3 * time.Second)))
 		}
-		a := NewAllowance(&wire.Share{Requests: 100_000})
+		a := NewAllowance(&wire.Share{Requests: 6_000_000})
 		begun := many(a, 6000, 400, took, func(int) job.Usage { return job.Usage{} }, job.Usage{}, oneKey)
 		evenly(t, begun, 100, time.Minute)
 		require.InDelta(t, time.Minute.Seconds(), a.Waited().Seconds(), 1)
@@ -94,19 +94,19 @@ func evenly(t *testing.T, begun []*time.Duration, perSecond int, in time.Duratio
 func TestAllowance_GoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(&wire.Share{Requests: 100_000, From: -500 * time.Millisecond})
+		a := NewAllowance(&wire.Share{Requests: 6_000_000, First: wire.NextTurn{Turn: -500 * time.Millisecond}})
 		nothing := func(int) job.Usage { return job.Usage{} }
 		begun := many(a, 3050, 50, always(20*time.Millisecond), nothing, job.Usage{}, oneKey)
 		evenly(t, begun, 100, 30*time.Second)
-		require.InDelta(t, 0, a.Turn().Seconds(), 0.02)
+		require.InDelta(t, 0, a.Next().Turn.Seconds(), 0.02)
 
-		late := NewAllowance(&wire.Share{Requests: 100, From: 7 * time.Second})
+		late := NewAllowance(&wire.Share{Requests: 6000, First: wire.NextTurn{Turn: 7 * time.Second}})
 		begun = many(late, 3, 3, always(0), nothing, job.Usage{}, oneKey)
 		require.Equal(t, 7*time.Second, *begun[0])
 		require.Equal(t, 27*time.Second, *begun[2])
-		require.Equal(t, 10*time.Second, late.Turn())
+		require.Equal(t, 10*time.Second, late.Next().Turn)
 		time.Sleep(time.Hour)
-		require.Equal(t, -time.Second, late.Turn())
+		require.Equal(t, -time.Second, late.Next().Turn)
 	})
 }
 
@@ -114,7 +114,7 @@ func TestAllowance_GoesOn(t *testing.T) {
 func TestAllowance_Tokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(&wire.Share{TokenRate: 1_000_000}) // 1,000 a second
+		a := NewAllowance(&wire.Share{TokenRate: 60_000_000}) // 1,000 a second
 		began := time.Now()
 		many(a, 600, 20, always(100*time.Millisecond), func(i int) job.Usage { return job.Usage{TokensIn: int64(50 + i%50), TokensOut: 25} }, tokens(700), oneKey)
 		used := a.Used().Tokens()
@@ -126,7 +126,7 @@ func TestAllowance_Tokens(t *testing.T) {
 func TestAllowance_ByKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(&wire.Share{Requests: 10_000, By: "tenant"})
+		a := NewAllowance(&wire.Share{Requests: 600_000, By: "tenant"})
 		began := time.Now()
 		key := func(i int) string { return string(rune('a' + i%5)) }
 		begun := many(a, 1500, 50, always(time.Millisecond), func(int) job.Usage { return job.Usage{} }, job.Usage{}, key)
@@ -155,7 +155,7 @@ func TestAllowance_Budget(t *testing.T) {
 				share.Each = tokens(most / 2)
 			}
 			if random.IntN(2) == 0 {
-				share.Requests = job.Rate(10_000 + random.IntN(1_000_000))
+				share.Requests = job.Rate(600_000 + random.IntN(60_000_000))
 			}
 			var estimate job.Usage
 			if random.IntN(2) == 0 {
@@ -201,24 +201,39 @@ func TestAllowance_SmallShare(t *testing.T) {
 		require.Equal(t, tokens(500), free.Used())
 		require.Equal(t, tokens(500), free.TakeUsed())
 		require.Zero(t, free.Used())
-		require.Zero(t, free.Turn())
+		require.Zero(t, free.Next())
 	})
 }
 
-// H3: Requests under way count for what they will use.
+// H3: Requests under way count for what they will use; the next one waits for their ends.
 func TestAllowance_CountsRequestsUnderWay(t *testing.T) {
 	t.Parallel()
-	a := NewAllowance(&wire.Share{Tokens: 5050, Each: tokens(100)})
-	soon := make(chan struct{})
-	a.full = func() { close(soon) }
-	begun := 0
-	for ; begun < 100; begun++ {
-		if _, ok := a.Take(soon, Wanted{Items: []Item{{Ordinal: int64(begun)}}}); !ok {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAllowance(&wire.Share{Tokens: 5050, Each: tokens(100)})
+		var begun []*Request
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := range 100 {
+				r, ok := a.Take(nil, Wanted{Items: []Item{{Ordinal: int64(i)}}})
+				if !ok {
+					return
+				}
+				begun = append(begun, r)
+			}
+		}()
+		synctest.Wait()
+		require.Len(t, begun, 50)
+		begun[0].Done(tokens(50), true)
+		synctest.Wait()
+		require.Greater(t, len(begun), 50, "they use less than expected")
+		for i := 1; i < len(begun); i++ {
+			begun[i].Done(tokens(100), true)
+			synctest.Wait()
 		}
-	}
-	require.Equal(t, 50, begun)
-	require.True(t, Closed(soon))
+		<-ended
+		require.LessOrEqual(t, a.Used().Tokens(), int64(5150))
+	})
 }
 
 // A budget does not hold up requests that turn out to use nothing, nor does it let failed ones show anything.
@@ -243,4 +258,73 @@ func TestAllowance_OfNoUse(t *testing.T) {
 	_, ok = failed.Take(ended, Wanted{Items: []Item{{Ordinal: 1}}})
 	require.False(t, ok, "nothing is known, and one is under way")
 	r.Done(job.Usage{}, true)
+}
+
+// H2: Batches that are cut off while requests wait lose no turns, and the ones after them take none too soon.
+func TestAllowance_OverBatches(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"", "tenant"} {
+		synctest.Test(t, func(t *testing.T) {
+			var next wire.NextTurn
+			var begun []*time.Duration
+			began := time.Now()
+			for range 30 {
+				a := NewAllowance(&wire.Share{Requests: 600_000, By: by, First: next}) // ten a second
+				soon := make(chan struct{})
+				time.AfterFunc(time.Second, func() { close(soon) })
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				for lane := range 40 {
+					all.Go(func() {
+						for i := 0; ; i++ {
+							r, ok := a.Take(soon, Wanted{Items: []Item{{Ordinal: int64(40*i + lane)}}, Keys: []string{"same"}})
+							if !ok {
+								return
+							}
+							since := time.Since(began)
+							mu.Lock()
+							begun = append(begun, &since)
+							mu.Unlock()
+							r.Done(job.Usage{}, true)
+						}
+					})
+				}
+				all.Wait()
+				next = a.Next()
+			}
+			evenly(t, begun, 10, time.Since(began))
+			require.GreaterOrEqual(t, len(begun), 290)
+		})
+	}
+}
+
+// Values whose turn has not come are handed over, the latest ones by themselves; others begin at once.
+func TestAllowance_KeysAreHandedOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAllowance(&wire.Share{Requests: 1000, By: "k"}) // one a minute
+		for i := range 100 {
+			r, ok := a.Take(nil, Wanted{Items: []Item{{Ordinal: int64(i)}}, Keys: []string{string(rune(i))}})
+			require.True(t, ok)
+			r.Done(job.Usage{}, true)
+			time.Sleep(time.Second / 10)
+		}
+		turns, values := a.Taken()
+		require.EqualValues(t, 100, turns)
+		require.EqualValues(t, 100, values)
+		next := a.Next()
+		require.Len(t, next.Keys, wire.MaxKeyTurns)
+		require.InDelta(t, 53.5, next.Turn.Seconds(), 0.2, "the latest of the others")
+		few := NewAllowance(&wire.Share{Requests: 1000, By: "k", First: wire.NextTurn{Keys: []wire.KeyTurn{{Key: digestOf("late"), Turn: 30 * time.Second}}}})
+		began := time.Now()
+		for _, key := range []string{"other", "late"} {
+			r, ok := few.Take(nil, Wanted{Items: []Item{{}}, Keys: []string{key}})
+			require.True(t, ok)
+			r.Done(job.Usage{}, true)
+			if key == "other" {
+				require.Zero(t, time.Since(began))
+			}
+		}
+		require.Equal(t, 30*time.Second, time.Since(began))
+	})
 }

@@ -46,7 +46,7 @@ const leastNote = 10 * time.Second
 // milestone returns how far the job is by an overview.
 func (c *Coordinator) milestone(r job.Report) job.Counted {
 	return job.Counted{
-		OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, At: cmp.Or(r.AsOf, workflow.Now(c.Ctx)),
+		OK: r.OK, Failed: r.Failed, Dropped: r.Dropped, Batches: r.Batches, Bytes: r.InputBytes, Spent: r.Spent(), At: cmp.Or(r.AsOf, workflow.Now(c.Ctx)),
 		Planned: r.Planned, PlanDone: r.PlanDone, TotalBytes: r.TotalBytes,
 	}
 }

@@ -37,6 +37,8 @@ type OpenLeg struct {
 	Dry      bool              // it has handed places back, so it needs no more of them
 	bounds   []wire.StageBound // its shares of the windows of stages
 	Told     int               // how often it was sent limits
+	Budget   wire.Budget       // its part of the job's
+	short    bool              // it has spent that, and says so
 	gone     bool              // it has ended, and has no places
 	StandsBy bool              // it takes no items yet
 	Handle
@@ -112,7 +114,10 @@ func (c *Coordinator) NewLeg(inside bool, places int) wire.LegState {
 	}
 	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
 	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
-	s.Limits.Budget = c.budget(job.Usage{}, s.Limits.Legs)
+	first := &OpenLeg{short: true}
+	c.Legs = append(c.Legs, first) // to be counted
+	s.Limits.Budget = c.budgetOf(first)
+	c.Legs = c.Legs[:len(c.Legs)-1]
 	c.Places -= s.Window
 	c.State.Report.Legs++
 	return s
@@ -123,6 +128,9 @@ func (c *Coordinator) Opened(s wire.LegState, batches int64, handle Handle) *Ope
 	l := &OpenLeg{
 		Number: s.Number, Since: workflow.Now(c.Ctx), Answered: true, Batches: int(batches), Places: s.Window,
 		bounds: s.Limits.Stages, Handle: handle,
+	}
+	if b := s.Limits.Budget; b != nil {
+		l.Budget = wire.Budget{Cost: b.Cost, Tokens: b.Tokens}
 	}
 	c.Legs = append(c.Legs, l)
 	return l

@@ -36,7 +36,7 @@ func (c *Coordinator) receiveCounts(received wire.Counts) {
 		}
 	}
 	if received.Short {
-		c.shortOf()
+		c.ShortLeg(received.Leg)
 	}
 	c.CheckOutcomes(false)
 }

@@ -135,7 +135,7 @@ func (c *Coordinator) SendLimits() {
 // restrict sends the leg limits, with its own shares of the windows of stages and of the budget.
 func (c *Coordinator) restrict(l *OpenLeg, limits wire.LegLimits) {
 	l.Told++
-	limits.Number, limits.Stages, limits.Budget = l.Told, l.bounds, c.budget(c.spentBy(l), limits.Legs)
+	limits.Number, limits.Stages, limits.Budget = l.Told, l.bounds, c.budgetOf(l)
 	l.Limit(limits)
 }
 

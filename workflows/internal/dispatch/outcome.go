@@ -16,9 +16,7 @@ import (
 func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	d.noteForced(t, r.Forced)
 	d.noteLeft(t, r.Left)
-	if limited := t.share.Requests > 0 || t.share.TokenRate > 0; limited && !t.begun {
-		d.freeTurn(r.Turn)
-	}
+	d.noteTurns(t, r)
 	if r.Entry.Count > 0 {
 		d.sofar.Outage = nil
 		d.rate.effort.Add(r.Entry.Count, r.Totals.Busy-r.Paced)
@@ -31,6 +29,7 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	} else {
 		d.sofar.Totals.Alone += r.Totals.Alone
 		d.sofar.Totals.Usage.Add(r.Totals.Usage)
+		d.stageUsed(t, r.Totals.Usage)
 	}
 	d.learn(t, r)
 	if r.Rest != nil {

@@ -123,6 +123,16 @@ func (d *Dispatcher) countStage(t task, r wire.ProcessResult) {
 	s.Usage.Add(r.Totals.Usage)
 }
 
+// stageUsed counts what an execution without outcomes has used in its stage.
+func (d *Dispatcher) stageUsed(t task, used job.Usage) {
+	i := slices.IndexFunc(d.sofar.Stages, func(s job.StageReport) bool { return s.Stage == t.Stage })
+	if i < 0 || used.IsZero() {
+		return
+	}
+	d.sofar.Stages = slices.Clone(d.sofar.Stages) // the result of an earlier run has it, too
+	d.sofar.Stages[i].Usage.Add(used)
+}
+
 // stageReports returns the stages with what waits and runs now.
 func (d *Dispatcher) stageReports() []job.StageReport {
 	all := slices.Clone(d.sofar.Stages)

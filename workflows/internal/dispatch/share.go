@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/workflows/internal/throttle"
@@ -54,7 +55,7 @@ func (d *Dispatcher) shareBudget(s *wire.Share) bool {
 		return true
 	}
 	left := d.budgetLeft()
-	if b.Cost > 0 && left.Cost <= 0 || b.Tokens > 0 && left.Tokens <= 0 || b.Spent {
+	if b.Cost > 0 && left.Cost <= 0 || b.Tokens > 0 && left.Tokens <= 0 || b.None {
 		if len(d.flying) == 0 {
 			d.budgetSpent()
 		}
@@ -93,12 +94,9 @@ func (d *Dispatcher) budgetLeft() wire.Budget {
 	return b
 }
 
-// budgetSpent ends the job, unless other legs may have something left of the budget: then it is asked.
+// budgetSpent asks the job for more, once for each limits that it has sent. It ends if there is no more.
 func (d *Dispatcher) budgetSpent() {
-	switch l := d.rate.limits; {
-	case l.Legs <= 1 || l.Budget.Spent:
-		d.fail(BudgetSpent(d.Spec))
-	case d.rate.asked != l.Number+1:
+	if l := d.rate.limits; d.rate.asked != l.Number+1 {
 		d.rate.asked = l.Number + 1
 		c := d.counts()
 		c.Short = true
@@ -126,29 +124,37 @@ func BudgetSpent(spec job.Spec) *job.Error {
 func (d *Dispatcher) shareRates(s *wire.Share) bool {
 	l, t := d.rate.limits, d.sofar.Totals
 	legs := job.Rate(max(1, l.Legs))
-	requests, tokens := l.Requests/legs, l.Tokens/legs
+	share := func(limit job.Rate) job.Rate {
+		if limit > 0 {
+			return max(1, limit/legs)
+		}
+		return 0
+	}
+	requests, tokens := share(l.Requests), share(l.Tokens)
 	if l.Requests == 0 && l.Tokens == 0 {
 		return true
 	}
 	batches := 1
-	need := func(items job.Rate) {
-		batches = max(batches, throttle.Needed(items, d.rate.effort.Each(), d.window.places))
+	need := func(aMinute job.Rate) {
+		batches = max(batches, throttle.Needed(aMinute/60, d.rate.effort.Each(), d.window.places))
 	}
+	values := max(1, d.rate.values)
 	if l.Requests > 0 {
-		need(requests * job.Rate(max(1, t.CallItems/max(1, t.Calls))))
+		need(times(times(requests, values), job.Rate(max(1, t.CallItems/max(1, t.Calls)))))
 	}
 	if each := s.Each.Tokens(); l.Tokens > 0 && each > 0 {
-		need(tokens / job.Rate(each))
+		need(times(tokens, values) / job.Rate(each))
 	}
-	s.By, s.From = d.Spec.LimitBy, d.nextTurn()
+	s.By, s.First = d.Spec.LimitBy, d.nextTurn()
 	used := wire.Share{}
 	for _, t := range d.flying {
-		if t.share == (wire.Share{}) {
+		switch {
+		case t.begun || d.rate.turnless[t.Stage]:
+			continue
+		case l.Requests > 0 && t.share.Requests == 0, l.Tokens > 0 && t.share.TokenRate == 0:
 			return false // it started before there was a limit
 		}
-		if !t.begun {
-			used.Requests, used.TokenRate = used.Requests+t.share.Requests, used.TokenRate+t.share.TokenRate
-		}
+		used.Requests, used.TokenRate = used.Requests+t.share.Requests, used.TokenRate+t.share.TokenRate
 	}
 	part := func(limit, used job.Rate) (job.Rate, bool) {
 		if limit == 0 {
@@ -163,29 +169,74 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 	return ok && okTokens
 }
 
+// times returns a product, or the highest rate if that is higher.
+func times(rate, n job.Rate) job.Rate {
+	if rate > limits.MaxRate/max(1, n) {
+		return limits.MaxRate
+	}
+	return rate * n
+}
+
+// noteTurns takes in what an execution has made of its share of limits, which is free now.
+func (d *Dispatcher) noteTurns(t task, r wire.ProcessResult) {
+	if t.share.Requests == 0 && t.share.TokenRate == 0 {
+		return
+	}
+	if !t.begun && !d.rate.turnless[t.Stage] {
+		d.freeTurn(r.NextTurn)
+	}
+	if r.Values > 0 {
+		d.rate.values = job.Rate(min(r.Values, maxValues))
+	}
+	if t.Stage == "" || r.Turns == 0 && r.Entry.Count == r.Carried.Items {
+		return // nothing was to be requested
+	}
+	if d.rate.turnless == nil {
+		d.rate.turnless = map[string]bool{}
+	}
+	d.rate.turnless[t.Stage] = r.Turns == 0
+}
+
+// maxValues bounds the values that count for how many batches a limit needs.
+const maxValues = 10_000
+
 // receiveBegun takes in which executions have begun their last request: what they hold of limits is free.
 func (d *Dispatcher) receiveBegun() {
 	ReceiveEach(d.ctx, wire.SignalBegun, func(begun wire.Begun) {
 		i := slices.IndexFunc(d.flying, func(t *task) bool { return t.activityID() == begun.Activity })
 		if i >= 0 && !d.flying[i].begun {
 			d.flying[i].begun = true
-			d.freeTurn(begun.Turn)
+			d.freeTurn(begun.NextTurn)
 			d.Wake()
 		}
 	})
 }
 
-// freeTurn notes that the share of a batch is free, of which the next turn comes in so long.
-func (d *Dispatcher) freeTurn(in time.Duration) {
-	d.rate.turns = append(d.rate.turns, workflow.Now(d.ctx).Add(in))
+// freeTurn is a share of limits that is free, and when its next request may be begun, from then on.
+type freeTurn struct {
+	at   time.Time
+	next wire.NextTurn
 }
 
-// nextTurn returns in how long the next turn comes of the share that was free first.
-func (d *Dispatcher) nextTurn() time.Duration {
+// freeTurn notes that the share of a batch is free.
+func (d *Dispatcher) freeTurn(next wire.NextTurn) {
+	d.rate.turns = append(d.rate.turns, freeTurn{workflow.Now(d.ctx), next})
+}
+
+// nextTurn returns when the next request may be begun of the share that was free first, from now on.
+func (d *Dispatcher) nextTurn() (next wire.NextTurn) {
 	if len(d.rate.turns) == 0 {
-		return 0
+		return next
 	}
-	return max(-maxLate, min(d.rate.turns[0].Sub(workflow.Now(d.ctx)), time.Hour))
+	free := d.rate.turns[0]
+	since := workflow.Now(d.ctx).Sub(free.at)
+	next.Turn = max(-maxLate, min(free.next.Turn-since, time.Hour))
+	for _, k := range free.next.Keys {
+		if k.Turn > since {
+			next.Keys = append(next.Keys, wire.KeyTurn{Key: k.Key, Turn: min(k.Turn-since, time.Hour)})
+		}
+	}
+	return next
 }
 
 // maxLate is how much of the time between two batches is made up for.
@@ -193,7 +244,12 @@ const maxLate = time.Second
 
 // lost counts what an execution has used that has failed, or was lost.
 func (d *Dispatcher) lost(err error) {
-	if hint := lastHint(err); hint != nil {
+	hint := lastHint(err)
+	switch {
+	case hint == nil:
+	case d.Recover != nil: // what it has done by then counts
+		d.sofar.Totals.Add(job.Totals{Usage: hint.Usage})
+	default:
 		d.sofar.Totals.Add(job.Totals{LostUsage: hint.Usage})
 	}
 }

@@ -132,11 +132,13 @@ type rateControl struct {
 	limits   wire.LegLimits
 	effort   wire.Speed // of the handler, without waits for its pace
 	began    time.Time
-	wakes    time.Time   // when the pause ends for which a timer runs
-	requests int         // to slow down, that the job has heard of
-	quiet    time.Time   // the job does not hear of requests before
-	turns    []time.Time // when the next request may be begun of shares of limits that are free
-	asked    int         // 1 more than the number of the limits for which the job was asked whether any budget is left
+	wakes    time.Time       // when the pause ends for which a timer runs
+	requests int             // to slow down, that the job has heard of
+	quiet    time.Time       // the job does not hear of requests before
+	turns    []freeTurn      // of shares of limits that are free
+	values   job.Rate        // for how many values of a field a batch has made requests
+	turnless map[string]bool // stages that make no requests
+	asked    int             // 1 more than the number of the limits for which the job was asked whether any budget is left
 }
 
 // pacing returns the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to

@@ -85,7 +85,7 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 	c := w.C
 	h := &feedHandle{c: c, work: w, number: carried.Number, sofar: carried.Sofar, freed: carried.Freed}
 	h.open = &coordinate.OpenLeg{
-		Number: carried.Number, Since: workflow.Now(c.Ctx), Reported: carried.Reported, Answered: true, Batches: limits.MaxWindow, Places: carried.Places, Dry: carried.Dry, Told: carried.Told,
+		Number: carried.Number, Since: workflow.Now(c.Ctx), Reported: carried.Reported, Answered: true, Batches: limits.MaxWindow, Places: carried.Places, Dry: carried.Dry, Told: carried.Told, Budget: carried.Budget,
 		StandsBy: carried.Number > w.feed.Open, Handle: h,
 	}
 	c.Places -= carried.Places

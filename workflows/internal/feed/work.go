@@ -241,7 +241,7 @@ func (w *feedWork) carry(legs []*coordinate.OpenLeg) ([]wire.CarriedLeg, bool) {
 		if leg == nil || !leg.settled() {
 			return nil, false
 		}
-		all = append(all, wire.CarriedLeg{Number: l.Number, Reported: l.Reported, Places: l.Places, Dry: l.Dry, Told: l.Told, Freed: leg.freed, Sofar: leg.sofar})
+		all = append(all, wire.CarriedLeg{Number: l.Number, Reported: l.Reported, Places: l.Places, Dry: l.Dry, Told: l.Told, Budget: l.Budget, Freed: leg.freed, Sofar: leg.sofar})
 	}
 	return all, true
 }

@@ -337,8 +337,12 @@ func (k *insideLink) Failed(err *job.Error) { k.C.Fail(err) }
 // SlowDown slows the job down.
 func (k *insideLink) SlowDown(r wire.SlowDownRequest) { k.C.SlowDown(r) }
 
-// Counted does nothing: the counts are read directly.
-func (k *insideLink) Counted(wire.Counts) {}
+// Counted has the job know that the leg has spent its part of the budget. The counts are read directly.
+func (k *insideLink) Counted(c wire.Counts) {
+	if c.Short {
+		k.C.ShortLeg(c.Leg)
+	}
+}
 
 // ReportPool has the job know of the pool.
 func (k *insideLink) ReportPool(n wire.PoolReport) { k.C.NotePool(n) }
