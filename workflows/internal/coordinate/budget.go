@@ -51,7 +51,7 @@ func (c *Coordinator) allot(l *OpenLeg) (grown bool) {
 		l.Budget, l.short = wire.Budget{}, false
 		return false
 	}
-	left, before, alone := c.left(), l.Budget, len(c.Legs) == 1 && c.Spec().Feed == nil
+	left, before, alone := c.left(), l.Budget, len(c.Legs) == 1 && !c.traits.LegsOverlap
 	if most := int64(c.Spec().MaxCost); most > 0 {
 		l.Budget.Cost = job.Money(portion(int64(before.Cost), int64(left.Cost), most, alone, l.short))
 	}

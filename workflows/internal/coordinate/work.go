@@ -48,6 +48,8 @@ type Traits struct {
 	BoundsFailures bool
 	// CountsAlone: items that fail alone in their calls can show that nothing works.
 	CountsAlone bool
+	// LegsOverlap: several legs are open at once, even if they share limits or a budget.
+	LegsOverlap bool
 	// InsistsOnInit: the init hooks run to their end even if a stop comes before it.
 	InsistsOnInit bool
 	// Receive takes the signals that have arrived which only this kind of job has.

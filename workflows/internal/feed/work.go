@@ -65,7 +65,7 @@ func (w *feedWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 		return coordinate.Traits{}, fmt.Errorf("answering updates: %w", err)
 	}
 	return coordinate.Traits{
-		BoundsFailures: true, Receive: w.receive, Resized: w.resized, Progressed: w.progressed, Ended: w.ended, Carry: w.carry,
+		BoundsFailures: true, LegsOverlap: true, Receive: w.receive, Resized: w.resized, Progressed: w.progressed, Ended: w.ended, Carry: w.carry,
 		Outcomes: w.outcomes, Counted: w.ofSession,
 	}, nil
 }
