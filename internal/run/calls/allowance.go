@@ -109,6 +109,7 @@ type Request struct {
 	reserved job.Usage
 	tokens   int64 // taken from each of the quotas
 	quotas   []*quota
+	due      []time.Time // when its turn was due in each
 }
 
 // Wanted is a request that is to be made.
@@ -267,8 +268,8 @@ func (r *Request) Done(used job.Usage, answered bool) {
 func (r *Request) giveBack() {
 	a := r.of
 	a.mu.Lock()
-	for _, q := range r.quotas {
-		q.requests.correct(-1)
+	for i, q := range r.quotas {
+		q.requests.giveBack(r.due[i])
 	}
 	a.mu.Unlock()
 	r.Done(job.Usage{}, false)
@@ -303,21 +304,44 @@ const (
 
 // bucket hands out turns, one behind the other, as a limit allows. Its zero value has none.
 type bucket struct {
-	limit job.Rate  // a minute
-	next  time.Time // of the next turn
-	last  time.Time // before that it does not come, even if it is late
+	limit job.Rate       // a minute
+	next  time.Time      // of the next turn
+	last  time.Time      // before that it does not come, even if it is late
+	free  map[int64]bool // turns that were given back while others behind them were taken, in Unix nanoseconds
 }
 
-// take returns when the next turn comes, which takes so many of what is limited.
-func (b *bucket) take(now time.Time, n int64) time.Time {
+// take returns when the next turn comes, which takes so many of what is limited, and when it was due: earlier, if it is
+// late.
+func (b *bucket) take(now time.Time, n int64) (at, due time.Time) {
 	if b.limit == 0 {
-		return now
+		return now, now
 	}
-	at := later(b.next, now.Add(-slack))
-	b.next = at.Add(b.time(n))
-	at = later(later(at, b.last), now)
+	due = later(b.next, now.Add(-slack))
+	b.next = due.Add(b.time(n))
+	at = later(later(due, b.last), now)
 	b.last = at.Add(time.Duration(float64(b.time(n)) / (1 + hurry)))
-	return at
+	return at, due
+}
+
+// giveBack takes a turn of one back. It is the next one again once all behind it have been given back.
+func (b *bucket) giveBack(due time.Time) {
+	if b.limit == 0 {
+		return
+	}
+	if b.free == nil {
+		b.free = map[int64]bool{}
+	}
+	b.free[due.UnixNano()] = true
+	for {
+		before := b.next.Add(-b.time(1))
+		if !b.free[before.UnixNano()] {
+			return
+		}
+		delete(b.free, before.UnixNano())
+		if b.next = before; b.last.After(before) {
+			b.last = before
+		}
+	}
 }
 
 // later returns the later one of two times.
@@ -351,7 +375,9 @@ func (r *Request) schedule(keys []string) (turn time.Time) {
 	r.quotas = a.quotas(now, keys)
 	r.tokens = max(1, r.reserved.Tokens()/int64(len(r.quotas)))
 	for _, q := range r.quotas {
-		turn = later(turn, later(q.requests.take(now, 1), q.tokens.take(now, r.tokens)))
+		request, due := q.requests.take(now, 1)
+		token, _ := q.tokens.take(now, r.tokens)
+		turn, r.due = later(turn, later(request, token)), append(r.due, due)
 	}
 	return turn
 }

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -102,6 +103,7 @@ func TestAllowance_GoesOn(t *testing.T) {
 
 		late := NewAllowance(&wire.Share{Requests: 6000, First: wire.NextTurn{Turn: 7 * time.Second}})
 		begun = many(late, 3, 3, always(0), nothing, job.Usage{}, oneKey)
+		slices.SortFunc(begun, func(a, b *time.Duration) int { return cmp.Compare(*a, *b) })
 		require.Equal(t, 7*time.Second, *begun[0])
 		require.Equal(t, 27*time.Second, *begun[2])
 		require.Equal(t, 10*time.Second, late.Next().Turn)
