@@ -106,6 +106,7 @@ var bounds = []struct {
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
 	{list, coordinate.FeedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
+	{list, wire.MaxKeyTurns, "wire.NextTurn.Keys"},
 	{list, limits.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
 	{list, limits.MaxStages, `
 		job.Outcomes.Stages job.Report.UnservedPools

@@ -225,7 +225,7 @@ type KeyTurn struct {
 }
 
 // MaxKeyTurns is the most values whose turns are handed from one batch to the next.
-const MaxKeyTurns = 64
+const MaxKeyTurns = 32
 
 // Todo returns how many are to be done.
 func (in *ProcessInput) Todo() int64 {

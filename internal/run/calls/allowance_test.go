@@ -316,7 +316,7 @@ func TestAllowance_KeysAreHandedOver(t *testing.T) {
 		require.EqualValues(t, 100, values)
 		next := a.Next()
 		require.Len(t, next.Keys, wire.MaxKeyTurns)
-		require.InDelta(t, 53.5, next.Turn.Seconds(), 0.2, "the latest of the others")
+		require.InDelta(t, 56.7, next.Turn.Seconds(), 0.2, "the latest of the others")
 		few := NewAllowance(&wire.Share{Requests: 1000, By: "k", First: wire.NextTurn{Keys: []wire.KeyTurn{{Key: digestOf("late"), Turn: 30 * time.Second}}}})
 		began := time.Now()
 		for _, key := range []string{"other", "late"} {
