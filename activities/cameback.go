@@ -94,8 +94,8 @@ func (e *execution) cameBack() {
 	})
 }
 
-// tellBegun tells the leg, once, that the execution has begun its last request, if its share of limits is of use to
-// another one then.
+// tellBegun reports to the leg, once, that the execution has begun its last request: another one can use its share of
+// limits then.
 func (e *execution) tellBegun() {
 	signal := e.acts.opts.Signal
 	idle := e.allBegun.Load() && e.allow.Paces() && e.allow.Idle()

@@ -49,18 +49,10 @@ func (r *rateFlag) Set(text string) error {
 // minuteFlag is a number a minute: 500, or with another unit 10/s.
 type minuteFlag job.Rate
 
-func (r *minuteFlag) String() string { return perMinute(job.Rate(*r)) }
+func (r *minuteFlag) String() string { return job.Rate(*r).String() }
 func (r *minuteFlag) Type() string   { return "N" }
 func (r *minuteFlag) Set(text string) error {
 	return (*job.Rate)(r).SetPerMinute(text)
-}
-
-// perMinute writes a rate as a number a minute, or "none".
-func perMinute(r job.Rate) string {
-	if r == 0 {
-		return r.String()
-	}
-	return strconv.FormatFloat(float64(r)/1000, 'f', -1, 64)
 }
 
 // moneyFlag is an amount of money.

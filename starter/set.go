@@ -97,7 +97,7 @@ func settingRows(s job.Settings) [][2]string {
 		rate *job.Rate
 	}{{"rpm", s.RequestRate}, {"tpm", s.TokenRate}} {
 		if limit.rate != nil && *limit.rate > 0 {
-			rows = append(rows, [2]string{limit.name, perMinute(*limit.rate)})
+			rows = append(rows, [2]string{limit.name, limit.rate.String()})
 		}
 	}
 	if s.MaxCost != nil && *s.MaxCost > 0 {

@@ -51,7 +51,8 @@ func (c *Coordinator) allot(l *OpenLeg) (grown bool) {
 		l.Budget, l.short = wire.Budget{}, false
 		return false
 	}
-	left, before, alone := c.left(), l.Budget, len(c.Legs) == 1 && !c.traits.LegsOverlap
+	left, before := c.left(), l.Budget
+	alone := !c.traits.LegsOverlap && !slices.ContainsFunc(c.Legs, func(other *OpenLeg) bool { return other != l })
 	if most := int64(c.Spec().MaxCost); most > 0 {
 		l.Budget.Cost = job.Money(portion(int64(before.Cost), int64(left.Cost), most, alone, l.short))
 	}

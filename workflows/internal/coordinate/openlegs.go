@@ -114,10 +114,7 @@ func (c *Coordinator) NewLeg(inside bool, places int) wire.LegState {
 	}
 	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
 	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
-	first := &OpenLeg{}            // of a feed it asks when it needs something of the budget
-	c.Legs = append(c.Legs, first) // to be counted
-	s.Limits.Budget = c.budgetOf(first)
-	c.Legs = c.Legs[:len(c.Legs)-1]
+	s.Limits.Budget = c.budgetOf(&OpenLeg{}) // one of a feed asks when it needs something of it
 	c.Places -= s.Window
 	c.State.Report.Legs++
 	return s

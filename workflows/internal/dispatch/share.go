@@ -96,12 +96,13 @@ func (d *Dispatcher) budgetLeft() wire.Budget {
 
 // budgetSpent asks the job for more, once for each limits that it has sent. It ends if there is no more.
 func (d *Dispatcher) budgetSpent() {
-	if l := d.rate.limits; d.rate.asked != l.Number+1 {
-		d.rate.asked = l.Number + 1
-		c := d.counts()
-		c.Short = true
-		d.Link.Counted(c)
+	if d.rate.asked {
+		return
 	}
+	d.rate.asked = true // before the job answers, as it does at once to the leg inside it
+	c := d.counts()
+	c.Short = true
+	d.Link.Counted(c)
 }
 
 // BudgetSpent is the error of a job whose budget is spent: it stops in order.

@@ -138,7 +138,7 @@ type rateControl struct {
 	turns    []freeTurn      // of shares of limits that are free
 	values   job.Rate        // for how many values of a field a batch has made requests
 	turnless map[string]bool // stages that make no requests
-	asked    int             // 1 more than the number of the limits for which the job was asked whether any budget is left
+	asked    bool            // for more of the budget, since the job has sent these limits
 }
 
 // pacing returns the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
@@ -224,7 +224,7 @@ func (d *Dispatcher) SetLimits(l wire.LegLimits) {
 	if l.Number < d.rate.limits.Number {
 		return // they have been overtaken
 	}
-	d.rate.limits = l
+	d.rate.limits, d.rate.asked = l, false
 	d.report.set(l.Report)
 	d.Wake()
 }
