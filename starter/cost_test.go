@@ -188,12 +188,17 @@ func TestCost_OverKills(t *testing.T) {
 	first := b.spawn(worker...)
 	started := b.start("start", "--pool", "ask", "--name", "j", "--expiry", "2s", "--batch-items", "100", "in.jsonl", "-o", "out.jsonl", "--report", "report.json", "--wait")
 	<-held
+	eventually(t, "a heartbeat that says what was used", func() bool {
+		var status job.Report
+		return json.Unmarshal([]byte(b.stint("status", "j", "--json").stdout.String()), &status) == nil && status.InHand > 0
+	})
 	first.signal(syscall.SIGKILL)
 	close(killed)
 	b.spawn(worker...)
 	started.exits(starter.ExitOK)
 	r := b.report("report.json")
 	require.Equal(t, s.ofItems(), r.Usage)
+	require.NotZero(t, r.LostUsage)
 	require.LessOrEqual(t, r.Spent().TokensIn, s.charged().TokensIn)
 	require.EqualValues(t, 400, r.OK)
 }
@@ -230,6 +235,16 @@ func TestCost_Deadline(t *testing.T) {
 	require.Contains(t, b.report("report.json").Reason, "the deadline, ")
 	b.stint(append(run, "--deadline", "2036-01-31T18:00:00Z")...).exits(starter.ExitOK)
 	require.EqualValues(t, 50, b.report("report.json").OK)
+}
+
+// H2: Limits by a field are those of each value: all items together would take a day.
+func TestLimits_ByField(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.till(nil)
+	b.write("in.jsonl", objects(25))
+	b.stint(append([]string{"run", "in.jsonl", "-o", "out.jsonl", "--rpm", "1/h", "--limit-by", "n"}, s.asks()...)...).exits(starter.ExitOK)
+	require.Len(t, s.requests(), 25)
 }
 
 // H2: Of a handler that makes no requests the calls are limited.

@@ -100,10 +100,11 @@ func TestBudget_OfAllRuns(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 2000)
 	w.spec.MaxTokens = 1000
-	w.spent = job.Usage{TokensIn: 700, TokensOut: 300}
+	w.spent, w.lost = job.Usage{TokensIn: 600, TokensOut: 300}, job.Usage{TokensOut: 100}
 	w.process = func(x *execution) { t.Error("nothing is left") }
 	report := w.stopped()
 	require.Equal(t, w.spent, report.Usage)
+	require.Equal(t, w.lost, report.LostUsage)
 	require.Zero(t, report.OK)
 }
 

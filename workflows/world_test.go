@@ -36,17 +36,17 @@ type world struct {
 	env  *testsuite.TestWorkflowEnvironment
 	spec job.Spec
 
-	items      int64 // of the input
-	perBatch   int64
-	pageLimit  int  // most batches of a page; 0: as many as are asked for
-	waits      bool // the input is still being written: each page has what has come
-	firstLimit int  // batches of the first page; 0: as of the others
-	resume     []string
-	salvage    []wire.CommitInput
-	redrive    *job.Redrive
-	spent      job.Usage         // by earlier runs
-	merged     wire.FinishResult // of a redrive
-	version    int               // of the logic; the present one
+	items       int64 // of the input
+	perBatch    int64
+	pageLimit   int  // most batches of a page; 0: as many as are asked for
+	waits       bool // the input is still being written: each page has what has come
+	firstLimit  int  // batches of the first page; 0: as of the others
+	resume      []string
+	salvage     []wire.CommitInput
+	redrive     *job.Redrive
+	spent, lost job.Usage         // by earlier runs
+	merged      wire.FinishResult // of a redrive
+	version     int               // of the logic; the present one
 
 	// What activities do, if a test needs something else than success. They are called one at
 	// a time. process gets what would happen and changes it.
@@ -180,7 +180,7 @@ func (w *world) salvaged() (all []json.RawMessage) {
 // run runs the job over all its runs.
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
-	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged(), Spent: w.spent}}
+	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged(), Spent: w.spent, Lost: w.lost}}
 	for {
 		var report job.Report
 		var next wire.JobInput
