@@ -70,6 +70,7 @@ import (
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
@@ -137,6 +138,7 @@ type Activities struct {
 	fit        calls.Fit
 	brake      calls.Brake
 	distrust   distrust
+	indexes    reuse.Cache
 	progress   progress
 	left       leftCalls
 	closed     chan struct{} // by Close

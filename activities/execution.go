@@ -30,6 +30,7 @@ type execution struct {
 	dir      store.Dir // the job's store; nil: it is not open
 	source   source
 	sink     sink
+	reuse    *reusing                   // nil: the job takes and keeps no results of earlier runs
 	loop     atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch    *calls.Watch
 	slot     calls.Slot
@@ -101,6 +102,7 @@ func (e *execution) openEnds() error {
 		e.close()
 		return err
 	}
+	e.beginNotes()
 	return nil
 }
 
@@ -175,6 +177,9 @@ func (e *execution) close() {
 	}
 	if e.sink != nil {
 		e.sink.Close()
+	}
+	if e.reuse != nil && e.reuse.notes != nil {
+		e.reuse.notes.Close()
 	}
 	e.source, e.sink = nil, nil
 }

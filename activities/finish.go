@@ -32,10 +32,15 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 		return wire.FinishResult{}, err
 	}
 	// What is published is done, whatever happens now: a stop comes too late.
-	if err := p.Sweep(context.WithoutCancel(ctx)); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	gone, err := a.keepResults(ctx, in, p.Dir, p.Links, p.Books)
+	if err != nil {
 		return wire.FinishResult{}, err
 	}
-	return wire.FinishResult{Output: p.Output, Books: p.Books}, nil
+	if err := p.Sweep(ctx); err != nil {
+		return wire.FinishResult{}, err
+	}
+	return wire.FinishResult{Output: p.Output, Books: p.Books, Gone: gone}, nil
 }
 
 // Commit writes a manifest. The manifest counts only when its result has been accepted, so a

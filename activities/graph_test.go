@@ -96,7 +96,7 @@ func (g *graph) compare(lines []string, entries []wire.Entry, totals job.Totals)
 		}
 	}
 	for _, s := range g.spec.StagePools() {
-		require.Len(t, seen[s.Stage], len(want[s.Stage]), "%s sees its items once", s.Stage)
-		require.True(t, slices.Equal(want[s.Stage], seen[s.Stage]), "%s: %v, %v", s.Stage, want[s.Stage], seen[s.Stage])
+		require.Len(t, seen[s.Name], len(want[s.Name]), "%s sees its items once", s.Name)
+		require.True(t, slices.Equal(want[s.Name], seen[s.Name]), "%s: %v, %v", s.Name, want[s.Name], seen[s.Name])
 	}
 }

@@ -16,6 +16,10 @@ func (e *execution) run() error {
 	if place == nil {
 		return e.line.end()
 	}
+	if done, err := e.copyUnchanged(); done || err != nil {
+		place.Leave()
+		return err
+	}
 	if from, handler := e.streamed(); from != nil {
 		if done, err := e.stream(from, handler, place); done || err != nil {
 			place.Leave()

@@ -66,7 +66,7 @@ func (e *execution) record(p *assignment) error {
 	if e.in.PassesOn() && e.form() == calls.Lines {
 		e.entry.Dropped += blankLines(p.answer.Buf)
 	}
-	if p.answer.Special > 0 || e.notesLines() {
+	if p.answer.Special > 0 || e.notesLines() || e.reuse != nil {
 		if err := e.recordEach(p); err != nil {
 			return err
 		}
@@ -137,6 +137,9 @@ func (e *execution) recordEach(p *assignment) (err error) {
 		if err == nil {
 			err = e.recordOne(p, index, o, at)
 		}
+		if err == nil && e.reuse != nil {
+			err = e.noteReuse(p, index, o)
+		}
 		index++
 		at = base + int64(o.End)
 	})
@@ -151,6 +154,11 @@ func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) 
 		e.countCarried(known, o.Fault != nil)
 	}
 	switch {
+	case known != nil && known.Line != nil && known.Reused:
+		e.entry.OK++
+		line := *known.Line
+		line.At = at
+		return e.sink.Note(e.ctx, line)
 	case known != nil && known.Line != nil:
 		return e.carry(known, at)
 	case o.Fault != nil:

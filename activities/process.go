@@ -106,6 +106,11 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 	if err := e.sink.Commit(&e.entry); err != nil {
 		return wire.ProcessResult{}, err
 	}
+	if e.reuse != nil && e.reuse.notes != nil {
+		if err := e.reuse.notes.Commit(e.ctx); err != nil {
+			return wire.ProcessResult{}, err
+		}
+	}
 	if sink, ok := e.sink.(answering); ok && e.entry.Count > 0 {
 		result.Inline = sink.Inline()
 	}

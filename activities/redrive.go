@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/redrive"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 )
 
@@ -20,7 +21,8 @@ func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) 
 		if over, err := redrive.AlreadyPublished(ctx, a.opts.Access, in); err != nil || over {
 			return wire.PlanResult{Next: in.From, Done: true}, err
 		}
-		return a.plan(ctx, dir, in.PlanInput, redrive.NewSource(a.opts.Access, a.inputs, in.Redrive))
+		from := redrive.NewSource(a.opts.Access, a.inputs, in.Redrive)
+		return a.plan(ctx, dir, in.PlanInput, a.lister(in.Spec, from, a.beginAdding))
 	})
 }
 
@@ -28,6 +30,13 @@ func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) 
 // [Activities.Finish] makes the output of a new one.
 func (a *Activities) FinishRedrive(ctx context.Context, in wire.FinishRedriveInput) (wire.FinishResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.FinishResult, error) {
-		return redrive.Finish(ctx, a.opts.Access, a.inputs, in)
+		return redrive.Finish(ctx, a.opts.Access, a.inputs, in, func(ctx context.Context, dir store.Dir, again ledger.Links) error {
+			books, err := ledger.CheckBooks(ctx, dir, again, in.Planned)
+			if err != nil {
+				return nil // an earlier attempt has published, and kept them
+			}
+			_, err = a.keepResults(ctx, in.FinishInput, dir, again, books)
+			return err
+		})
 	})
 }

@@ -118,7 +118,15 @@ func (inputBatch) source(e *execution) (source, error) {
 		e.entry.Session = origin.Session
 	}
 	o := stages.Options{NotesDrops: origin.Ordinals != "" || origin.Spilled, Feed: origin.Spilled}
-	return e.openSteps(origin.Shape.MaxItem, o, func() (source, error) { return e.openOrigin(dir, table) })
+	from, err := e.openSteps(origin.Shape.MaxItem, o, func() (source, error) { return e.openOrigin(dir, table) })
+	if err != nil {
+		return nil, err
+	}
+	reusing, err := e.reusing(from, table)
+	if err != nil {
+		from.Close()
+	}
+	return reusing, err
 }
 
 func (inputBatch) sink(e *execution) (sink, error) {
@@ -135,7 +143,7 @@ func (e *execution) openSteps(maxItem int, o stages.Options, origin func() (sour
 	if e.in.Batch.From == nil {
 		return origin()
 	}
-	o.Store, o.View, o.MaxItem = e.openStore, *e.in.Stage.Read, maxItem
+	o.Store, o.View, o.MaxItem, o.Last = e.openStore, *e.in.Stage.Read, maxItem, !e.in.PassesOn()
 	o.Origin = func() (stages.Origin, error) { return origin() }
 	return stages.Open(e.ctx, e.in.Batch, o)
 }

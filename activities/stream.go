@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/job"
@@ -30,6 +31,8 @@ const (
 	// maxUnfit and maxUnfitBytes bound what is held of a batch's items that are not in their format.
 	maxUnfit      = 10_000
 	maxUnfitBytes = 4 << 20
+	// mostNoted is how many items a batch has at most whose digests are held until all are done, 16 bytes each.
+	mostNoted = 1_000_000
 )
 
 // lined are the items of a batch as lines: those of inputs, or what an earlier step of a pipeline has written.
@@ -43,6 +46,10 @@ type lined interface {
 // linesOf returns the items of a source as lines, of which it gives none any more; nil if they do not lie so.
 func linesOf(from source) lined {
 	switch from := from.(type) {
+	case *reusingSource:
+		if from.cursor == nil {
+			return linesOf(from.source)
+		}
 	case *inputs.Range:
 		if l := from.Lines(); l != nil {
 			return l
@@ -63,6 +70,8 @@ type stream struct {
 	mu    sync.Mutex
 	unfit []unfit // items that are not in their format, in order
 	bytes int     // of them
+
+	notes *reuse.Stream // nil: nobody wants them
 
 	// Of the goroutine that feeds the filter.
 	fed error // why not all items have been looked at
@@ -117,6 +126,9 @@ func (e *execution) streamed() (lined, calls.Streamer) {
 	if !ok || !handler.Streams(in.Batch.Count, in.Calls.Timeout) {
 		return nil, nil
 	}
+	if e.reuse != nil && (in.Batch.From != nil || in.Batch.Count > mostNoted) {
+		return nil, nil
+	}
 	if in.Todo() != in.Batch.Count || in.Alone || in.Pace > 0 || e.acts.opts.Limiter != nil || in.Verdict != nil || in.Gathers() ||
 		in.Flattens() || e.cuts.apart > 0 || e.trials.Any() || e.watch.Ending.Load() || !e.acts.distrust.trusts() {
 		return nil, nil
@@ -130,6 +142,9 @@ func (e *execution) stream(from lined, handler calls.Streamer, place calls.Place
 	e.slot.Left(0)
 	e.inHand.handed.Store(e.in.Batch.Count)
 	s := &stream{e: e, in: from}
+	if e.reuse != nil && e.reuse.notes != nil {
+		s.notes = reuse.NewStream(e.reuse.hasher, e.source.Shape(), e.in.Batch.Count)
+	}
 	lane := e.watch.Lane()
 	defer lane.Close()
 	caller := &calls.Caller{
@@ -166,6 +181,9 @@ func (s *stream) Len() int { return int(s.e.in.Batch.Count) }
 func (s *stream) Feed(ctx context.Context, in io.Writer) {
 	broken := false
 	s.fed = s.in.Pass(ctx, func(lines []byte) {
+		if s.notes != nil {
+			s.notes.Items(lines)
+		}
 		if !broken {
 			_, err := in.Write(lines)
 			broken = err != nil
@@ -260,6 +278,9 @@ func (s *stream) look(piece []byte) error {
 	if s.e.in.PassesOn() {
 		s.blanks.count(piece)
 	}
+	if s.notes != nil {
+		s.notes.Results(piece)
+	}
 	switch {
 	case s.lines > s.e.in.Batch.Count:
 		return errTooManyLines
@@ -295,6 +316,11 @@ func (s *stream) record() error {
 	e.entry.OK += e.in.Batch.Count - int64(unfit)
 	e.entry.Dropped += s.blanks.lines
 	e.entry.Count = e.in.Batch.Count
+	if s.notes != nil {
+		if err := s.notes.WriteTo(e.ctx, e.reuse.notes); err != nil {
+			return err
+		}
+	}
 	s.in.Done()
 	e.inHand.done.Store(e.entry.Count)
 	e.report()

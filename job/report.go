@@ -32,6 +32,11 @@ type Totals struct {
 	Dropped int64 `json:"dropped"` // items for which the handler returned no result
 	// Skipped are items with a result that were done before: the file that their command makes was there.
 	Skipped int64 `json:"skipped,omitempty"`
+	// Reused are items whose result is that of an earlier run; Changed are those that it had with another content, and
+	// Again those that it had as they are, and without a result. All others are new. See [Spec].Reuse.
+	Reused  int64 `json:"reused,omitempty"`
+	Changed int64 `json:"changed,omitempty"`
+	Again   int64 `json:"again,omitempty"`
 	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
 	// one line.
 	Lines int64 `json:"lines,omitempty"`
@@ -75,6 +80,9 @@ func (t *Totals) Add(o Totals) {
 	t.Failed += o.Failed
 	t.Dropped += o.Dropped
 	t.Skipped += o.Skipped
+	t.Reused += o.Reused
+	t.Changed += o.Changed
+	t.Again += o.Again
 	t.Lines += o.Lines
 	t.Between += o.Between
 	t.Batches += o.Batches
@@ -325,6 +333,11 @@ type Report struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// Noticed is what reading the inputs has shown.
 	Noticed Noticed `json:"noticed,omitzero"`
+	// ReusedFrom names the run whose results the job takes (see [Spec].Reuse), "RUN of JOB", and Offered is how many that
+	// has: of these, no item has matched Gone, once the job has completed. Empty: it takes none.
+	ReusedFrom string `json:"reused_from,omitempty"`
+	Offered    int64  `json:"offered,omitempty"`
+	Gone       int64  `json:"gone,omitempty"`
 	// Resumed is how many of the items done came from an earlier, stopped or failed run.
 	Resumed int64 `json:"resumed,omitempty"`
 	// Redriven is how many failed items a redrive has run again.
@@ -414,7 +427,7 @@ func (s StageReport) String() string {
 func (s Spec) StageReports() []StageReport {
 	var all []StageReport
 	for _, stage := range s.StagePools() {
-		all = append(all, StageReport{Stage: stage.Stage, Pool: stage.Pool, Window: stage.Window})
+		all = append(all, StageReport{Stage: stage.Name, Pool: stage.Pool, Window: stage.Window})
 	}
 	return all
 }

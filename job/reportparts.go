@@ -54,7 +54,7 @@ func (n *Noticed) Add(later Noticed) {
 // Note adds a note, unless it is there already or there are too many.
 func (n *Noticed) Note(note string) {
 	note = text.Fit(note, maxNote)
-	if len(n.Notes) < limits.MaxNotes && !slices.Contains(n.Notes, note) {
+	if note != "" && len(n.Notes) < limits.MaxNotes && !slices.Contains(n.Notes, note) {
 		n.Notes = append(n.Notes, note)
 	}
 }

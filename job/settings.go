@@ -45,7 +45,7 @@ func (s Spec) Settings() Settings {
 		if c.Windows == nil {
 			c.Windows = map[string]int{}
 		}
-		c.Windows[stage.Stage] = stage.Window
+		c.Windows[stage.Name] = stage.Window
 	}
 	return c
 }

@@ -88,6 +88,8 @@ type Spec struct {
 	// Store is the directory or bucket prefix for parts and manifests; by default the output
 	// itself if that ends in '/', otherwise the output's name with ".stint" added ("_split" for {}, if it is split).
 	Store string `json:"store,omitempty"`
+	// Reuse takes results of an earlier run for items that have not changed. Nil: every item is run.
+	Reuse *Reuse `json:"reuse,omitempty"`
 
 	// BatchItems and BatchBytes fix the size of a batch (items 1 … 10,000,000, bytes 1 … 1 GiB;
 	// whichever is reached first). 0: automatic, aiming at batches of five seconds, within
@@ -199,6 +201,7 @@ func (s Spec) WithDefaults() Spec {
 			setDefault(&s.Errors, location.Append(s.Output, ".errors.jsonl"))
 		}
 	}
+	s.reuseDefaults()
 	return s
 }
 
@@ -223,6 +226,7 @@ func (s Spec) Validate() error {
 	errs = append(errs, s.checkSizes()...)
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)
+	errs = append(errs, s.checkReuse()...)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -89,19 +89,13 @@ func (s *Stage) inner() []*Stage {
 	return all
 }
 
-// StagePool is a stage that a pool runs.
-type StagePool struct {
-	Stage  string // as error records, settings and reports name it
-	Pool   string
-	Window int // see [Stage]
-}
-
 // StagePools returns the stages of a pipeline that pools run, in the order in which items reach them; none: the job has
-// one handler. A switch that a pool decides is one, too. The spec must have its defaults filled in.
-func (s Spec) StagePools() []StagePool {
-	var all []StagePool
+// one handler. A switch that a pool decides is one, too. Each has its name as error records, settings and reports have
+// it, its pool and its window, and nothing else. The spec must have its defaults filled in.
+func (s Spec) StagePools() []Stage {
+	var all []Stage
 	eachPool(s.Stages, "", func(name, pool string, stage *Stage) {
-		all = append(all, StagePool{name, pool, stage.Window})
+		all = append(all, Stage{Name: name, Pool: pool, Window: stage.Window})
 	})
 	return all
 }

@@ -99,7 +99,7 @@ func TestStages_Names(t *testing.T) {
 		Stage{Name: "route", Switch: "router", Cases: []Case{{Value: "x y", Stage: Stage{Pool: "a"}}}, Default: &Stage{Pool: "d"}},
 	).WithDefaults()
 	require.NoError(t, s.Validate())
-	require.Equal(t, []StagePool{{"score.a", "a", 0}, {"score.two.b", "b", 0}, {"score.two.last", "c", 0}, {"route", "router", 0}, {"route.a", "a", 0}, {"route.d", "d", 0}}, s.StagePools())
+	require.Equal(t, []Stage{{Name: "score.a", Pool: "a"}, {Name: "score.two.b", Pool: "b"}, {Name: "score.two.last", Pool: "c"}, {Name: "route", Pool: "router"}, {Name: "route.a", Pool: "a"}, {Name: "route.d", Pool: "d"}}, s.StagePools())
 	require.Equal(t, []string{"a", "b", "c", "router", "d"}, s.Pools())
 	require.Equal(t, "a", s.Pool)
 }

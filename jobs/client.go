@@ -111,6 +111,10 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no job nam
 // if the name exists, and those of [job.Spec.Validate].
 func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions) (*Run, error) {
 	o := orZero(options)
+	spec, err := c.withReuse(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("job spec: %w", err)
@@ -135,7 +139,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	}
 	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
-	err := c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
+	err = c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes
 		handle, err = c.temporal.ExecuteWorkflow(ctx, opts, wire.WorkflowJob, in)
 		return err

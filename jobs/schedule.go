@@ -50,11 +50,15 @@ func (e *ScheduleExistsError) Error() string {
 // the schedule. Errors: *ScheduleExistsError if the name exists, and those of
 // [job.ScheduleOptions.Validate].
 func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOptions) error {
+	spec, err := c.withReuse(ctx, spec)
+	if err != nil {
+		return err
+	}
 	spec = spec.WithDefaults()
 	if err := o.Validate(spec); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
-	err := error(&ScheduleNotFoundError{Name: spec.Name})
+	err = error(&ScheduleNotFoundError{Name: spec.Name})
 	if o.Replace {
 		err = c.putSchedule(ctx, spec, o, c.updateSchedule)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -170,6 +171,8 @@ func (r *run) removePrinted(ctx context.Context, report job.Report) error {
 		return err
 	}
 	done := wire.Ref{Run: report.Run}.DoneKey()
-	_, err = dir.Sweep(ctx, "", func(key string) bool { return key == done || !strings.Contains(key, "/") }) // others are of no run
+	_, err = dir.Sweep(ctx, "", func(key string) bool {
+		return key == done || !strings.Contains(key, "/") || strings.HasPrefix(key, reuse.Folder) // others are of no run
+	})
 	return err
 }

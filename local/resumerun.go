@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/temporal/orphans"
 	"github.com/stint-run/stint/job"
@@ -166,7 +168,7 @@ func (r *run) removeOthers(current string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != current {
+		if e.IsDir() && e.Name() != current && e.Name() != path.Clean(reuse.Folder) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.spec.Store, e.Name())))
 		}
 	}

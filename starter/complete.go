@@ -97,7 +97,7 @@ func (p *Program) stageWindows(cmd *cobra.Command, name string) (settings []stri
 	p.ask(cmd, func(ctx context.Context, client *jobs.Client) error {
 		spec, err := client.Spec(ctx, name)
 		for _, stage := range spec.StagePools() {
-			settings = append(settings, stage.Stage+".window=")
+			settings = append(settings, stage.Name+".window=")
 		}
 		return err
 	})

@@ -128,6 +128,7 @@ type jobOptions struct {
 	spec    job.Spec
 	files   job.Files
 	feed    feedFlags
+	reuse   reuseFlags
 	loop    loopFlags
 	fresh   bool
 	timeout time.Duration // --call-timeout as written
@@ -188,6 +189,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringSliceVar(&s.Cleanup, "cleanup", p.Options.Cleanup, "`HOOKS` to run when everything has ended")
 	fs.BoolVar(&o.fresh, "fresh", false, "start anew if a job of the name exists")
 	o.feed.addFlags(fs)
+	o.reuse.addFlags(fs)
 }
 
 // zeroDefault, as the default of a flag, keeps help from showing one: the text says it better.
@@ -225,7 +227,7 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	if s.LimitBy != "" && s.RequestRate == 0 && s.TokenRate == 0 {
 		return job.Spec{}, usageError("--limit-by %s: it says for which values --rpm and --tpm hold: give one of them", s.LimitBy)
 	}
-	if err := o.setSource(cmd.Flags(), &s, inputs); err != nil {
+	if err := cmp.Or(o.setSource(cmd.Flags(), &s, inputs), o.reuse.complete(cmd.Flags(), &s, dir)); err != nil {
 		return job.Spec{}, err
 	}
 	return o.absolute(s, dir)
@@ -286,7 +288,7 @@ type feedFlags struct {
 
 // sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
 var sourceFlags = map[string][]string{
-	job.SourceFiles: {"null", "items", "delimiter", "quote", "max-input", "flush"},
+	job.SourceFiles: {"null", "items", "delimiter", "quote", "max-input", "flush", "reuse"},
 	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
 }
 

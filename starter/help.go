@@ -39,6 +39,7 @@ var flagGroups = []struct {
 	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "batch-bytes", "rate", "cpus"}},
+	{"Only what is new", []string{"reuse"}, reuseNames},
 	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "batch-timeout", "expiry", "restarts", "ready",

@@ -28,6 +28,7 @@ type planOptions struct {
 	sample  int
 	workers int
 	seed    uint64
+	state   string
 	json    bool
 }
 
@@ -49,6 +50,9 @@ are waited out. The sample runs as a small job in memory: its results are thrown
 handler's side effects happen.
 The assumptions that are not measured are printed.
 
+With --reuse it says how many items are new, have changed, had no result, are reused and are gone, with
+an example of each: of the job that 'stint run' runs with the same flags, or that --name names.
+
 A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its
 own, and the slowest is named.`,
 		Example: `  stint plan 'data/*.csv'
@@ -62,6 +66,7 @@ own, and the slowest is named.`,
 	fs.IntVar(&o.sample, "sample", 0, "try the handler on `N` items, and predict the job from them (default: none)")
 	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one would run the job")
 	fs.Uint64Var(&o.seed, "sample-seed", 1, "with --sample: another seed draws other items")
+	fs.StringVar(&o.state, "state", defaultState, "with --reuse: `DIR` of the state of 'stint run'")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -83,6 +88,11 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 			return err
 		}
 	}
+	if spec.Reuse != nil {
+		if err := o.findReuse(p, &spec); err != nil {
+			return err
+		}
+	}
 	spec.Name, spec.Store = "plan", "plan" // neither is used
 	if len(spec.Stages) == 0 {
 		spec.Pool = "plan" // nor is this
@@ -99,12 +109,17 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	}
 	ctx, end := p.untilSignal(cmd.Context())
 	defer end()
-	if sampling {
+	switch {
+	case spec.Reuse != nil && sampling:
+		err = usageError("--sample and --reuse: a sample runs all its items: leave one of them out")
+	case spec.Reuse != nil:
+		err = o.planReuse(ctx, p, spec)
+	case sampling:
 		err = o.predict(ctx, p, spec)
-	} else {
+	default:
 		err = o.survey(ctx, p, spec)
 	}
-	if err == nil && !sampling && len(o.worker.named()) > 0 {
+	if err == nil && !sampling && spec.Reuse == nil && len(o.worker.named()) > 0 {
 		fmt.Fprintln(p.Stderr, "the command was not run: --sample 100 tries it on 100 items and predicts the time")
 	}
 	return unlessInterrupted(ctx, err)

@@ -76,7 +76,7 @@ func (f *poolsFile) fit(p *Program, spec *job.Spec, lines map[string]int) error 
 	by := map[string]string{} // what uses a pool
 	complete := spec.WithDefaults()
 	for _, stage := range complete.StagePools() {
-		by[stage.Pool] = cmp.Or(by[stage.Pool], "stage "+stage.Stage)
+		by[stage.Pool] = cmp.Or(by[stage.Pool], "stage "+stage.Name)
 	}
 	for _, hook := range slices.Concat(complete.Init, complete.Shutdown, complete.Cleanup) {
 		pool, _ := complete.HookOf(hook)

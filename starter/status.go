@@ -183,6 +183,9 @@ func printCounts(row rows, r job.Report) {
 	}
 	row("items", "%s, %s ok, %s failed, %s dropped", planned, text.Thousands(r.OK), text.Thousands(r.Failed), text.Thousands(r.Dropped))
 	row.count("skipped", r.Skipped, "item", " whose file was there")
+	if r.ReusedFrom != "" {
+		row("reused", "%s", describeReuse(r))
+	}
 	if r.Lines > 0 {
 		row("results", "%s, in the lists of the items", text.Thousands(r.Lines))
 	}

@@ -267,6 +267,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 	}
 	count(r.Dropped, "item", "without a result")
 	count(r.Skipped, "item", "skipped, because the file was there")
+	if r.ReusedFrom != "" {
+		fmt.Fprintf(w, "  reused %s\n", describeReuse(r))
+	}
 	if r.Lines > 0 {
 		fmt.Fprintf(w, "  %s\n", text.Count(r.Lines, "result line"))
 	}

@@ -127,6 +127,8 @@ type FinishInput struct {
 type FinishResult struct {
 	Output job.Output `json:"output"`
 	Books  Books      `json:"books"`
+	// Gone is how many items of the earlier run whose results were used no item has matched.
+	Gone int64 `json:"gone,omitempty"`
 	// Only after a redrive: how many items it has run again, the manifests of the merged state, and the
 	// first of the errors that remain.
 	Redriven   int64           `json:"redriven,omitempty"`

@@ -158,10 +158,13 @@ type Again struct {
 	// Silent means that the line is not an error record, although its item has failed: the job drops errors. A feed
 	// notes the item, because its client asks what has become of it.
 	Silent bool `json:"silent,omitempty"`
+	// Reused means that the line is not an error record: Bytes has the item's result, which an earlier run had, with the
+	// ends of its lines.
+	Reused bool `json:"reused,omitempty"`
 }
 
 // IsRecord reports whether the line is an error record: others only say which items have no result, or several.
-func (a *Again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil }
+func (a *Again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil && !a.Reused }
 
 // ItemLine returns the line of a dropped item; nil if it was not kept.
 func (a *Again) ItemLine() []byte {

@@ -17,6 +17,10 @@ type Books struct {
 	OK      int64 `json:"ok"` // dropped ones included
 	Failed  int64 `json:"failed"`
 	Dropped int64 `json:"dropped"`
+	// Reused are those of OK whose result is that of an earlier run; Changed and Again are those of [job.Totals].
+	Reused  int64 `json:"reused,omitempty"`
+	Changed int64 `json:"changed,omitempty"`
+	Again   int64 `json:"again,omitempty"`
 	// Lines are those of the results of a job that flattens them.
 	Lines int64 `json:"lines,omitempty"`
 	// Discarded are items of a feed that were removed before they were run.
@@ -66,6 +70,10 @@ type Entry struct {
 	OK      int64 `json:"k,omitempty"` // dropped ones included
 	Failed  int64 `json:"e,omitempty"`
 	Dropped int64 `json:"d,omitempty"`
+	// Reused are those of OK whose result is that of an earlier run; Changed and Again are those of [job.Totals].
+	Reused  int64 `json:"u,omitempty"`
+	Changed int64 `json:"uc,omitempty"`
+	Again   int64 `json:"ua,omitempty"`
 	// Lines are those of the results of a job that flattens them; in any other job each result is one.
 	Lines int64 `json:"ln,omitempty"`
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and

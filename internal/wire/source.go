@@ -22,6 +22,8 @@ type SourceTable struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// Machine is the name of the one that has listed the sources.
 	Machine string `json:"machine,omitempty"`
+	// Reuse says how the run uses results of an earlier one. Nil: it does not, and keeps none.
+	Reuse *Reuse `json:"reuse,omitempty"`
 	// Perm are the access rights that all sources grant which are local files; 0: there are none.
 	Perm fs.FileMode `json:"perm,omitempty"`
 }
@@ -132,6 +134,8 @@ type PlanResult struct {
 	Resumed job.Totals `json:"resumed"`           // what earlier runs account for
 	// LeftOut is how many files among the inputs were left out, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
+	// Reuse is the earlier run whose results the job takes. Nil: it wants none.
+	Reuse *ReuseOffer `json:"reuse,omitempty"`
 	// Perm are the access rights that all inputs grant: see [Ref].
 	Perm fs.FileMode `json:"perm,omitempty"`
 	// Worker has planned it, and can run so much.

@@ -115,7 +115,7 @@ func (p *planner) begin(ctx context.Context, in wire.PlanInput, from Lister, res
 	resumed, err := p.skipAccepted(ctx, links, len(pipeline.Compile(in.Spec.Stages)))
 	if err == nil && first {
 		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
-		result.LeftOut = p.table.LeftOut
+		result.LeftOut, result.Reuse = p.table.LeftOut, p.table.Reuse.Offer()
 	}
 	return err
 }
@@ -228,6 +228,9 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 		totals.Failed += e.Failed
 		totals.Dropped += e.Dropped
 		totals.Lines += e.Lines
+		totals.Reused += e.Reused
+		totals.Changed += e.Changed
+		totals.Again += e.Again
 		totals.InputBytes += e.Length
 		if n := len(merged); n > 0 && merged[n-1].Source == e.Source &&
 			merged[n-1].Offset+merged[n-1].Length == e.Offset && merged[n-1].End() == e.First {

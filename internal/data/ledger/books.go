@@ -28,12 +28,17 @@ func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) 
 			return Unbalanced("bytes %d to %d of input %d are in no accepted part", before.Offset+before.Length, e.Offset, e.Source)
 		case e.OK+e.Failed+e.Discarded != e.Count:
 			return Unbalanced("the part with items %d to %d has %d outcomes", e.First, e.End()-1, e.OK+e.Failed+e.Discarded)
+		case e.Reused > e.OK:
+			return Unbalanced("the part with items %d to %d has %d results, and %d of an earlier run", e.First, e.End()-1, e.OK, e.Reused)
 		}
 		before = e.Batch
 		b.Items = e.End()
 		b.OK += e.OK
 		b.Failed += e.Failed
 		b.Dropped += e.Dropped
+		b.Reused += e.Reused
+		b.Changed += e.Changed
+		b.Again += e.Again
 		b.Lines += e.Lines
 		b.Discarded += e.Discarded
 		if e.Part != "" {

@@ -51,6 +51,11 @@ func DroppedItem(at int64, line []byte) wire.ErrorLine {
 	return note
 }
 
+// ReusedLine carries the result of an item, which an earlier run had, past the steps of a pipeline.
+func ReusedLine(ordinal int64, result []byte) *wire.ErrorLine {
+	return &wire.ErrorLine{Failure: job.Failure{Item: ordinal}, Again: wire.Again{Reused: true, Bytes: result}}
+}
+
 // LinesNote notes an item with so many lines of results.
 func LinesNote(at, lines int64) wire.ErrorLine {
 	return wire.ErrorLine{At: at, Again: wire.Again{Lines: &lines}}

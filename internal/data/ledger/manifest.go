@@ -24,6 +24,9 @@ func ResultsKey(run string, e wire.Entry) string { return partKey(run, e, "out")
 // ErrorsKey returns the key of the errors of an entry, whose part lies below the run.
 func ErrorsKey(run string, e wire.Entry) string { return partKey(run, e, "err") }
 
+// DigestsKey returns the key of the digests of an entry's items, which a job keeps that has its results used again.
+func DigestsKey(run string, e wire.Entry) string { return partKey(run, e, "digests") }
+
 // Piece is the object of the results, which must not be empty.
 func PieceOf(e wire.Entry, run string) store.Piece {
 	return store.Piece{Key: ResultsKey(run, e), Length: e.Bytes, Sum: e.Sum}

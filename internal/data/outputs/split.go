@@ -1,7 +1,6 @@
 package outputs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,10 +10,10 @@ import (
 	"path"
 	"slices"
 
-	"github.com/stint-run/stint/internal/base/jsonscan"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/location"
 	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -244,7 +243,7 @@ func (s *splitter) close(ctx context.Context) {
 
 // fileOf returns what stands for the value of a field in the name of the file that a result goes to.
 func fileOf(result []byte, field string) string {
-	value, ok := fieldOf(result, field)
+	value, ok := records.Field(result, field)
 	if !ok || len(value) == 0 {
 		return location.NoValue
 	}
@@ -259,67 +258,4 @@ func fileOf(result []byte, field string) string {
 		return location.ValueName(text)
 	}
 	return location.ValueName(string(value))
-}
-
-// fieldOf returns the value of a field of a JSON object: the last one, if it has several of the name.
-func fieldOf(object []byte, field string) (value []byte, ok bool) {
-	if value, ok, sure := scanField(object, field); sure {
-		return value, ok
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(object, &all) != nil {
-		return nil, false
-	}
-	value, ok = all[field]
-	return value, ok
-}
-
-// scanField is fieldOf, without building values. It is not sure of what package jsonscan is not sure of.
-func scanField(object []byte, field string) (value []byte, ok, sure bool) {
-	i := jsonscan.Space(object, 0)
-	if i >= len(object) || object[i] != '{' {
-		return nil, false, true
-	}
-	i = jsonscan.Space(object, i+1)
-	for first := true; ; first = false {
-		switch {
-		case i >= len(object):
-			return nil, false, false
-		case object[i] == '}':
-			return value, ok, jsonscan.Space(object, i+1) == len(object)
-		case !first && object[i] == ',':
-			i = jsonscan.Space(object, i+1)
-		case !first:
-			return nil, false, false
-		}
-		if i >= len(object) || object[i] != '"' {
-			return nil, false, false
-		}
-		end, _ := jsonscan.Value(object, i)
-		if end < 0 {
-			return nil, false, false
-		}
-		name := object[i:end]
-		if i = jsonscan.Space(object, end); i >= len(object) || object[i] != ':' {
-			return nil, false, false
-		}
-		i = jsonscan.Space(object, i+1)
-		if end, _ = jsonscan.Value(object, i); end < 0 {
-			return nil, false, false
-		}
-		if names(name, field) {
-			value, ok = object[i:end], true
-		}
-		i = jsonscan.Space(object, end)
-	}
-}
-
-// names reports whether a JSON string is the name of the field.
-func names(quoted []byte, field string) bool {
-	plain := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(plain, '\\') < 0 {
-		return string(plain) == field
-	}
-	var name string
-	return json.Unmarshal(quoted, &name) == nil && name == field
 }

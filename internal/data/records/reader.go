@@ -55,6 +55,9 @@ type Outcome struct {
 	Carried bool
 	// Counted: that step has counted the item.
 	Counted bool
+	// Reused: the result is that of an earlier run. It may be several lines, or none; Value has all their ends. Of an item
+	// that passes further steps of a pipeline Line has it.
+	Reused bool
 }
 
 // Behind returns the offset at which what follows the item begins: behind its '\n', which may be missing at the end of

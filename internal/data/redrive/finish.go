@@ -29,8 +29,12 @@ type finisher struct {
 	inputs *inputs.Inputs
 }
 
+// Keep is called with what a redrive itself has recorded, once its output is published, and before its parts are
+// removed.
+type Keep func(ctx context.Context, dir store.Dir, again ledger.Links) error
+
 // Finish publishes the merged output of a redrive.
-func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire.FinishRedriveInput) (wire.FinishResult, error) {
+func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire.FinishRedriveInput, keep Keep) (wire.FinishResult, error) {
 	p, err := outputs.NewPublication(ctx, access, in.Ref, in.Spec)
 	if err != nil {
 		return wire.FinishResult{}, err
@@ -38,7 +42,11 @@ func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire
 	f := &finisher{Publication: p, in: in, inputs: n}
 	err = outputs.Once(ctx, f.adopt, f.mergeAndPublish)
 	if err == nil { // it has been published: a stop comes too late
-		err = f.sweepMerged(context.WithoutCancel(ctx))
+		ctx = context.WithoutCancel(ctx)
+		err = keep(ctx, f.Dir, ledger.Along(f.Dir, in.Manifests))
+	}
+	if err == nil {
+		err = f.sweepMerged(ctx)
 	}
 	if err != nil {
 		return wire.FinishResult{}, err

@@ -199,7 +199,12 @@ func (r *reader) next() (o records.Outcome, err error) {
 	}
 	o = records.Outcome{Carried: true, Counted: true}
 	if r.failure != nil && r.failure.Failure.Item == ordinal {
-		o.Line, o.Failure = r.failure, &r.failure.Failure
+		o.Line = r.failure
+		if o.Reused = o.Line.Reused; o.Reused {
+			o.Counted = false
+		} else {
+			o.Failure = &o.Line.Failure
+		}
 		r.failure, err = r.failures.Next()
 	}
 	return o, err

@@ -30,6 +30,7 @@ type Source struct {
 	shape wire.Shape
 	notes bool
 	feed  bool
+	last  bool
 	lines *viewReader
 
 	open   func() (Origin, error)
@@ -50,6 +51,8 @@ type Options struct {
 	NotesDrops bool
 	// Feed: the items are a feed's. They lie in no input, so what is done has no bytes.
 	Feed bool
+	// Last: the step is the last one of its pipeline, whose results are the job's.
+	Last bool
 	// Origin opens that source, with the same batch. It is called if an item has failed, or if not all are done:
 	// usually never.
 	Origin func() (Origin, error)
@@ -63,7 +66,7 @@ func Open(ctx context.Context, batch wire.Batch, o Options) (*Source, error) {
 		return nil, err
 	}
 	return &Source{
-		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, feed: o.Feed, open: o.Origin,
+		ctx: ctx, batch: batch, lines: lines, notes: o.NotesDrops, feed: o.Feed, last: o.Last, open: o.Origin,
 		shape: wire.Shape{Format: lines.format(), MaxItem: o.MaxItem},
 	}, nil
 }
@@ -81,9 +84,12 @@ func (s *Source) Next(chunk *records.Chunk, items, bytes int) error {
 		if err != nil {
 			return err
 		}
-		if o.Value != nil {
+		switch {
+		case o.Value != nil:
 			chunk.Add(o.Value, &s.shape, nil)
-		} else {
+		case o.Reused && s.last:
+			chunk.AddKnown(&records.Outcome{Value: o.Line.Bytes, Reused: true, Carried: true})
+		default:
 			chunk.AddKnown(s.shared(&o))
 		}
 		s.read++

@@ -284,6 +284,9 @@ func Permanent(err error) bool {
 	return object.Permanent(err)
 }
 
+// Full reports whether there is no space left.
+func Full(err error) bool { return object.Full(err) }
+
 // badLocation returns a *LocationError.
 func badLocation(location, reason string) error {
 	return &object.LocationError{Location: location, Reason: reason}

@@ -356,6 +356,9 @@ func (a *Answer) addKnown(known *records.Outcome) {
 	switch f := known.Failure; {
 	case f != nil:
 		o.Fault, o.Tries = (&Fault{Kind: f.Kind, Err: f.Error}).bounded(), int32(f.Attempts)
+	case known.Reused && known.Line == nil:
+		a.Buf = append(a.Buf, known.Value...)
+		o.End, o.flat = o.start+len(known.Value), true
 	case known.Value != nil:
 		a.Buf = append(append(a.Buf, known.Value...), '\n')
 		o.End = len(a.Buf)

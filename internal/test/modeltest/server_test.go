@@ -484,7 +484,7 @@ func (v *server) enter(arg any) (leave func()) {
 	stage := in.Stage.Name
 	v.inFlight[stage]++
 	for _, s := range v.spec.StagePools() {
-		if s.Stage == stage && s.Window > 0 && v.inFlight[stage] > s.Window && v.crowded == nil {
+		if s.Name == stage && s.Window > 0 && v.inFlight[stage] > s.Window && v.crowded == nil {
 			v.crowded = fmt.Errorf("%d batches are in flight in stage %s, whose window is %d", v.inFlight[stage], stage, s.Window)
 		}
 	}

@@ -360,8 +360,8 @@ func (s *simulation) checkStaged(accepted *inputs.Table, result wire.FinishResul
 	s.staged.mu.Lock()
 	defer s.staged.mu.Unlock()
 	for _, stage := range s.spec.StagePools() {
-		if !s.staged.relisted && !maps.Equal(seen[stage.Stage], s.staged.seen[stage.Stage]) {
-			return fmt.Errorf("stage %s has seen %v, and should have seen %v", stage.Stage, s.staged.seen[stage.Stage], seen[stage.Stage])
+		if !s.staged.relisted && !maps.Equal(seen[stage.Name], s.staged.seen[stage.Name]) {
+			return fmt.Errorf("stage %s has seen %v, and should have seen %v", stage.Name, s.staged.seen[stage.Name], seen[stage.Name])
 		}
 	}
 	return s.checkSwept()

@@ -104,6 +104,10 @@ func (c *Coordinator) planned(p Assignment) {
 	if c.State.Portions == 0 {
 		c.State.Ref.Sources, c.State.Ref.Perm = p.Sources, p.Perm
 		r.TotalBytes, r.LeftOut = p.Bytes, p.LeftOut
+		if p.Reuse != nil {
+			r.ReusedFrom, r.Offered = p.Reuse.From, p.Reuse.Items
+			r.Noticed.Note(p.Reuse.Why)
+		}
 		r.Resumed = p.Resumed.Done()
 		r.Totals.Add(p.Resumed)
 		r.Discarded += p.Discarded

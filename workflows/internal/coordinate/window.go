@@ -144,7 +144,7 @@ func (c *Coordinator) nextBounds(older []*OpenLeg) []wire.StageBound {
 	var windows []wire.StageBound
 	for _, stage := range c.Spec().StagePools() {
 		if stage.Window > 0 {
-			windows = append(windows, wire.StageBound{Stage: stage.Stage, Window: stage.Window})
+			windows = append(windows, wire.StageBound{Stage: stage.Name, Window: stage.Window})
 		}
 	}
 	if len(windows) == 0 {

@@ -130,9 +130,10 @@ type Assignment struct {
 	Waiting bool        // it has what has come of an input that is still being written
 
 	// Only the first assignment has these.
-	Sources string          // key of the source table
-	Perm    fs.FileMode     // see [wire.Ref]
-	LeftOut int             // see [job.Report]
+	Sources string      // key of the source table
+	Perm    fs.FileMode // see [wire.Ref]
+	LeftOut int         // see [job.Report]
+	Reuse   *wire.ReuseOffer
 	Bytes   int64           // of all input; 0: not known
 	Resumed job.Totals      // of what earlier runs have done
 	Worker  wire.PoolWorker // that has found it

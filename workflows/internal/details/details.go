@@ -32,6 +32,7 @@ func Job(r job.Report, now time.Time) string {
 	if r.Skipped > 0 {
 		fmt.Fprintf(&b, "- **skipped** %s whose file was there\n", text.Count(r.Skipped, "item"))
 	}
+	describeReuse(&b, r)
 	fmt.Fprintf(&b, "- **batches** %s done%s · %s%s\n", text.Thousands(r.Batches), underWay(r), text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)

@@ -1,0 +1,107 @@
+package reuse
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/dchest/siphash"
+
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/wire"
+)
+
+// Digest says which item it is, and what is in it.
+type Digest struct{ ID, Content uint64 }
+
+// digestSize is that of a digest in an index, in bytes.
+const digestSize = 16
+
+func (d Digest) append(to []byte) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(to, d.ID), d.Content)
+}
+
+func digestAt(b []byte) Digest {
+	return Digest{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
+}
+
+// NewHashKey returns a new key for the digests of an index, in hexadecimal digits. Whoever writes items does not know it,
+// and so cannot make two that have one digest.
+func NewHashKey() string {
+	var key [digestSize]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return hex.EncodeToString(key[:])
+}
+
+// Hasher makes digests of items. One goroutine may use it.
+type Hasher struct {
+	k0, k1       uint64
+	key, changed string
+	line         []byte
+}
+
+// NewHasher returns the Hasher of a job. It returns an error if the hash key is none.
+func NewHasher(r *wire.Reuse) (*Hasher, error) {
+	key, err := hex.DecodeString(r.HashKey)
+	if err != nil || len(key) != digestSize {
+		return nil, fmt.Errorf("%q is no key of digests: 32 hexadecimal digits are", r.HashKey)
+	}
+	return &Hasher{k0: binary.LittleEndian.Uint64(key), k1: binary.LittleEndian.Uint64(key[8:]), key: r.Key, changed: r.Changed}, nil
+}
+
+// Tweaks of the key keep texts, JSON values and single fields apart.
+const (
+	ofText = 1 + iota
+	ofField
+	ofKey
+)
+
+// Of returns the digest of an item; false: it is none, because it is not valid in its format.
+func (h *Hasher) Of(shape *wire.Shape, item *records.Item) (Digest, bool) {
+	line, err := h.lineOf(shape, item)
+	if err != nil {
+		return Digest{}, false
+	}
+	return h.OfLine(records.TextLines(shape), line), true
+}
+
+// OfLine returns the digest of an item that is a line: a text, or JSON.
+func (h *Hasher) OfLine(text bool, line []byte) Digest {
+	if text {
+		return h.sum(ofText, line)
+	}
+	d := h.content(line)
+	if h.key == "" {
+		return d
+	}
+	if key, ok := records.FieldAt(line, h.key); ok {
+		d.ID = h.sum(ofKey, key).ID
+	}
+	return d
+}
+
+// content returns the digest of what counts of an item: all of it, or a field if it has that.
+func (h *Hasher) content(line []byte) Digest {
+	if h.changed != "" {
+		if value, ok := records.FieldAt(line, h.changed); ok {
+			return h.sum(ofField, value)
+		}
+	}
+	return h.sum(0, line)
+}
+
+// lineOf returns the item as the line that a filter is given.
+func (h *Hasher) lineOf(shape *wire.Shape, item *records.Item) ([]byte, error) {
+	if records.Lines(shape) {
+		return item.Raw, item.Err
+	}
+	var err error
+	h.line, err = records.AppendLine(shape, h.line[:0], item)
+	return h.line, err
+}
+
+func (h *Hasher) sum(tweak uint64, data []byte) Digest {
+	a, b := siphash.Hash128(h.k0, h.k1^tweak, data)
+	return Digest{a, b}
+}

@@ -1,0 +1,182 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/records"
+	"github.com/stint-run/stint/internal/data/reuse"
+	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/wire"
+	"github.com/stint-run/stint/job"
+)
+
+// ReusePlan says for which items a job takes results of an earlier run, and why not for the others.
+type ReusePlan struct {
+	Items int64 `json:"items"`
+	// Reused items are as they were; New ones the earlier run did not have; Changed ones it had with another content;
+	// Again are those that it had as they are, and without a result; Invalid are not in their format, and fail.
+	Reused  int64 `json:"reused"`
+	New     int64 `json:"new"`
+	Changed int64 `json:"changed"`
+	Again   int64 `json:"again"`
+	Invalid int64 `json:"invalid"`
+	// Of is the earlier run. Gone are those of its results whose items are not there any more.
+	Of   wire.ReuseOffer `json:"of"`
+	Gone int64           `json:"gone"`
+	// Examples has the first item of each kind, by its name here, and of those that are gone the result.
+	Examples map[string]string `json:"examples"`
+}
+
+// The kinds of items, as examples are named by.
+const (
+	KindReused  = "reused"
+	KindNew     = "new"
+	KindChanged = "changed"
+	KindAgain   = "again"
+	KindInvalid = "invalid"
+	KindGone    = "gone"
+)
+
+// maxExample is how many bytes of an example are shown.
+const maxExample = 100
+
+// PlanReuse looks the items of a job up in what a store has of an earlier run. stdin is the input "-".
+func PlanReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (ReusePlan, error) {
+	p, err := planReuse(ctx, access, spec, stdin)
+	return p, ledger.Plain(err)
+}
+
+func planReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (ReusePlan, error) {
+	dir, err := access.Open(ctx, spec.Reuse.From)
+	if err != nil {
+		return ReusePlan{}, err
+	}
+	l := &lookup{ctx: ctx, examples: map[string]string{}}
+	if err := l.begin(dir, spec); err != nil {
+		return ReusePlan{}, err
+	}
+	from := inputs.New(access, stdin)
+	defer from.Close()
+	s, err := survey(ctx, from, spec)
+	if err != nil {
+		return ReusePlan{}, err
+	}
+	for i, source := range s.sources {
+		if source.items == 0 {
+			continue
+		}
+		if err := l.source(from, s.table, i, source.items); err != nil {
+			return ReusePlan{}, err
+		}
+	}
+	return l.end()
+}
+
+// lookup looks up all items of a job.
+type lookup struct {
+	ctx      context.Context
+	plan     ReusePlan
+	examples map[string]string
+	hasher   *reuse.Hasher
+	index    *reuse.Index
+	cursor   *reuse.Cursor
+	seen     reuse.Seen
+}
+
+// begin opens what the store has.
+func (l *lookup) begin(dir store.Dir, spec job.Spec) error {
+	of, err := reuse.Begin(l.ctx, dir, spec)
+	if err != nil {
+		return err
+	}
+	l.plan.Of = *of.Offer()
+	if of.From != nil {
+		if l.index, err = reuse.Open(l.ctx, dir, of.From); err != nil {
+			return err
+		}
+		l.seen = reuse.NewSeen(of.From.Items)
+	}
+	l.cursor = l.index.Cursor(l.ctx, 0)
+	l.hasher, err = reuse.NewHasher(of)
+	return err
+}
+
+// source looks up the items of a source.
+func (l *lookup) source(from *inputs.Inputs, table *inputs.Table, index int, items int64) error {
+	reader, err := from.DryRange(l.ctx, table, index, items)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var chunk records.Chunk
+	for {
+		if err := reader.Next(&chunk, sampleChunkItems, sampleChunkBytes); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for i := range chunk.Items {
+			if err := l.item(reader, &chunk.Items[i]); err != nil {
+				return err
+			}
+		}
+		reader.Done(chunk.Items)
+	}
+}
+
+// item looks up an item.
+func (l *lookup) item(reader *inputs.Range, item *records.Item) error {
+	l.plan.Items++
+	d, ok := l.hasher.Of(reader.Shape(), item)
+	found, err := l.cursor.Find(d)
+	if err != nil {
+		return err
+	}
+	if !ok || found.Match == reuse.New && records.Lines(reader.Shape()) && records.CheckLine(reader.Shape(), item) != nil {
+		l.note(&l.plan.Invalid, KindInvalid, item)
+		return nil
+	}
+	if found.Match != reuse.New && !found.None {
+		l.seen.Add(found.Item, 1)
+	}
+	switch found.Match {
+	case reuse.Same:
+		l.note(&l.plan.Reused, KindReused, item)
+	case reuse.Changed:
+		l.note(&l.plan.Changed, KindChanged, item)
+	case reuse.Again:
+		l.note(&l.plan.Again, KindAgain, item)
+	case reuse.New:
+		l.note(&l.plan.New, KindNew, item)
+	}
+	return nil
+}
+
+// note counts an item, and keeps the first of its kind.
+func (l *lookup) note(count *int64, kind string, item *records.Item) {
+	if *count++; *count == 1 {
+		l.examples[kind] = example(item.Raw)
+	}
+}
+
+func example(line []byte) string {
+	return text.Cut(strings.ToValidUTF8(strings.TrimSpace(string(line)), "?"), maxExample)
+}
+
+// end counts what is gone.
+func (l *lookup) end() (ReusePlan, error) {
+	l.plan.Examples = l.examples
+	l.plan.Gone = max(0, l.plan.Of.Items-l.seen.Count())
+	if l.plan.Gone == 0 {
+		return l.plan, nil
+	}
+	result, err := l.index.Unseen(l.ctx, l.seen)
+	l.examples[KindGone] = example(result)
+	return l.plan, err
+}
