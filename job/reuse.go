@@ -68,9 +68,6 @@ func (s Spec) checkReuse() []error {
 		return nil
 	}
 	var errs []error
-	if s.Source() != SourceFiles {
-		errs = append(errs, fieldError("Reuse", "only the results of a job of files are used again: leave it out for a feed or a loop"))
-	}
 	if r.Of != "" {
 		errs = append(errs, limits.CheckName("job", r.Of))
 	}
