@@ -20,6 +20,7 @@ var mayAsk = map[string]string{
 	"job/source.go":                  "the kinds themselves",
 	"job/spec.go":                    "only a loop may keep nothing, and is given to each of its slots",
 	"job/schedules.go":               "schedules start jobs of files only",
+	"job/newfiles.go":                "only files are new",
 	"job/placeholder.go":             "fills in the names of inputs",
 	"jobs/kinds.go":                  "chooses what clients know of a kind",
 	"workflows/job.go":               "chooses the workflow's part",

@@ -31,6 +31,9 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 	if err := p.Publish(ctx, a.opts.Joiner); err != nil {
 		return wire.FinishResult{}, err
 	}
+	if err := p.CompleteFiles(ctx); err != nil {
+		return wire.FinishResult{}, err
+	}
 	// What is published is done, whatever happens now: a stop comes too late.
 	ctx = context.WithoutCancel(ctx)
 	gone, err := a.keepResults(ctx, in, p.Dir, p.Links, p.Books)

@@ -22,6 +22,11 @@ func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResu
 		if err != nil {
 			return wire.PlanResult{}, err
 		}
+		if in.Ref.Sources == "" && len(in.Resume) == 0 {
+			if err := outputs.CheckKept(ctx, a.opts.Access, in.Spec); err != nil {
+				return wire.PlanResult{}, err
+			}
+		}
 		result, err := a.plan(ctx, dir, in, a.lister(in.Spec, a.inputs, a.beginReuse))
 		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 {
 			in.Ref.Perm = result.Perm

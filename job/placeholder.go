@@ -2,43 +2,37 @@ package job
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/location"
 )
 
-// Placeholders in the locations of a scheduled job: each run replaces them with the time of its tick,
-// in UTC.
-const (
-	placeholderTime = "{time}" // 20261121T030000Z
-	placeholderDate = "{date}" // 2026-11-21
-)
-
-var anyPlaceholder = regexp.MustCompile(`\{[A-Za-z0-9_%:-]*\}`)
+// anyPlaceholder finds what would be taken for a placeholder in the name of a file.
+var anyPlaceholder = regexp.MustCompile(`\{[A-Za-z0-9_%:+-]*\}`)
 
 // Ticked returns the spec of the run that a schedule starts: with that name, and with the placeholders
 // of its locations replaced if the name is one that schedules give (NAME-2026-11-21T03:00:00Z).
 func (s Spec) Ticked(name string) Spec {
+	s.newFilesDefaults() // by the places that all ticks have
 	s.Name = name
 	_, at, ok := limits.ScheduledName(name)
 	if !ok {
 		return s
 	}
-	fill := strings.NewReplacer(placeholderTime, at.Format("20060102T150405Z"), placeholderDate, at.Format(time.DateOnly)).Replace
 	if s.Files != nil {
 		files := *s.Files
 		files.Input = slices.Clone(files.Input)
 		for i, input := range files.Input {
-			files.Input[i] = fill(input)
+			files.Input[i] = fillTick(input, at)
 		}
 		s.Files = &files
 	}
 	for _, o := range []*string{&s.Output, &s.Errors, &s.Dropped, &s.Report, &s.Store} {
-		*o = fill(*o)
+		*o = fillTick(*o, at)
 	}
 	return s
 }
@@ -50,25 +44,41 @@ func (s Spec) outputs() [5]output {
 	return [5]output{{"Output", s.Output}, {"Errors", s.Errors}, {"Dropped", s.Dropped}, {"Report", s.Report}, {"Store", s.Store}}
 }
 
-// checkPlaceholders refuses unknown placeholders, which would become a part of a file's name. Inputs
-// are not checked: braces in them may belong to a glob.
+// checkPlaceholders refuses unknown and malformed placeholders, which would become a part of a file's name. In inputs
+// only those for a time are checked: other braces may belong to a glob.
 func (s Spec) checkPlaceholders() error {
-	for _, o := range s.outputs() {
-		for _, p := range anyPlaceholder.FindAllString(o.location, -1) {
-			ofSplit := p == location.Placeholder && s.Split != "" && o.field == "Output"
-			if p != placeholderTime && p != placeholderDate && !ofSplit {
-				return fieldError(o.field, "%s: unknown placeholder %s: use %s (such as 20261121T030000Z) or %s (2026-11-21), the time of the tick in UTC",
-					o.location, p, placeholderTime, placeholderDate)
-			}
+	var errs []error
+	for i, input := range s.Inputs() {
+		if err := checkTickTimes(input); err != nil {
+			errs = append(errs, fieldError("Files.Input", "%d of %d, %s: %v", i+1, len(s.Inputs()), input, err))
 		}
 	}
-	return nil
+	for _, o := range s.outputs() {
+		if err := s.checkOutputPlaceholders(o); err != nil {
+			errs = append(errs, fieldError(o.field, "%s: %v", o.location, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Spec) checkOutputPlaceholders(o output) error {
+	for _, p := range anyPlaceholder.FindAllString(o.location, -1) {
+		ofSplit := p == location.Placeholder && s.Split != "" && o.field == "Output"
+		if !ours.MatchString(p) && !ofSplit {
+			return fmt.Errorf("unknown placeholder %s: use %s (such as 20261121T030000Z) or %s (2026-11-21), the time of the tick in UTC, with an offset or a layout if need be, such as {date-1} or {date:2006/01}",
+				p, placeholderTime, placeholderDate)
+		}
+	}
+	if p := withComma.FindString(o.location); p != "" {
+		return fmt.Errorf("invalid placeholder %s: it may have no comma", p)
+	}
+	return checkTickTimes(o.location)
 }
 
 // checkApart refuses outputs that two runs at the same time would both write.
 func (s Spec) checkApart() error {
 	for _, o := range s.outputs() {
-		if o.location != "" && !strings.Contains(o.location, placeholderTime) {
+		if o.location != "" && !tellsTicksApart(o.location) {
 			return fieldError("Overlap", "%s: two runs at the same time would both write %s %s: put %s into it, such as out-%s.jsonl, or choose another overlap",
 				OverlapAllow, strings.ToLower(o.field), o.location, placeholderTime, placeholderTime)
 		}

@@ -331,6 +331,9 @@ type Report struct {
 	InHand int64 `json:"in_hand,omitempty"`
 	// LeftOut is how many files among the inputs were left out, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
+	// OldFiles is how many files among the inputs were left out, because earlier runs of the job's name have completed
+	// them: see [Files].NewFiles.
+	OldFiles int `json:"old_files,omitempty"`
 	// Noticed is what reading the inputs has shown.
 	Noticed Noticed `json:"noticed,omitzero"`
 	// ReusedFrom names the run whose results the job takes (see [Spec].Reuse), "RUN of JOB", and Offered is how many that

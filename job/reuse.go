@@ -53,12 +53,15 @@ func (s *Spec) reuseDefaults() {
 
 // reuseStore returns the place of what a job keeps in a store: all runs of a schedule have the same.
 func reuseStore(store, name string) string {
-	before, _, ticked := strings.Cut(store, "{")
-	if !ticked {
+	rest, query := location.SplitQuery(store)
+	at := strings.IndexByte(rest, '{')
+	if at < 0 {
 		return store
 	}
-	before = before[:strings.LastIndexByte(before, '/')+1]
-	return location.Append(before, name+reuseSuffix)
+	if schedule, _, ok := limits.ScheduledName(name); ok {
+		name = schedule
+	}
+	return upToSeparator(rest[:at]) + name + reuseSuffix + query
 }
 
 // checkReuse checks what the spec says about results of earlier runs.

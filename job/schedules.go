@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -61,14 +62,16 @@ type ScheduleOptions struct {
 
 const (
 	minCatchUp = 10 * time.Second
-	// tickName is the length of what the server appends to the name of a scheduled job's run.
-	tickName = len("-2006-01-02T15:04:05Z")
+	// longestTick is what the server appends to the name of a scheduled job's run, at a tick for which no layout takes
+	// more bytes: a Wednesday in September.
+	longestTick = "-2026-09-23T22:59:58Z"
+	tickName    = len(longestTick)
 )
 
 // Validate returns an error that names every invalid field of the options and of the spec, which must
 // have its defaults filled in, or nil.
 func (o ScheduleOptions) Validate(spec Spec) error {
-	errs := []error{checkScheduleName(spec.Name), o.checkTimes(), spec.checkPlaceholders()}
+	errs := []error{checkScheduleName(spec.Name), o.checkTimes(), spec.checkPlaceholders(), spec.checkScheduledOutput()}
 	if !slices.Contains(overlaps, o.overlap()) {
 		errs = append(errs, fieldError("Overlap", "%q: use %s", o.Overlap, overlapNames()))
 	}
@@ -84,7 +87,13 @@ func (o ScheduleOptions) Validate(spec Spec) error {
 	if slices.Contains(spec.Inputs(), StandardInput) {
 		errs = append(errs, errors.New("a scheduled job cannot read the standard input: name a file that the workers can read"))
 	}
-	return errors.Join(append(errs, spec.Validate())...)
+	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
+		return err
+	}
+	if err := spec.Ticked(spec.Name + longestTick).Validate(); err != nil {
+		return fmt.Errorf("at a tick such as %s: %w", longestTick[1:], err)
+	}
+	return nil
 }
 
 func checkScheduleName(name string) error {

@@ -33,6 +33,16 @@ type Files struct {
 	// Names makes the names of the files the items, and not what the files hold, which are not read: absolute paths and
 	// bucket URLs, each a string in JSON.
 	Names bool `json:"names,omitempty"`
+	// NewFiles leaves out the files that an earlier run of the job's name, or of its schedule's, has completed: those of
+	// the same name, size and, of a bucket's objects, ETag, otherwise time of modification. A file that has changed is
+	// run again as a whole. The output has the results of the new files only, so each run needs one of its own: a run
+	// does not replace the output of an earlier one, and that of a schedule has a placeholder. Items that have failed
+	// do not keep a file from being completed: a redrive runs them again. A run that is stopped or fails completes no
+	// file. It is not for the standard input.
+	NewFiles bool `json:"new_files,omitempty"`
+	// NewFilesList is the file that has the list of what the runs of the name have completed. Default: ".NAME.completed-files"
+	// beside the output, outside of directories whose names have a placeholder.
+	NewFilesList string `json:"new_files_list,omitempty"`
 	// OtherFormat is the format of files whose names show none, if Format leaves it to the names. Default: such a file
 	// makes the job fail.
 	OtherFormat string `json:"other_format,omitempty"`
@@ -113,6 +123,14 @@ func (s Spec) Inputs() []string {
 	return s.Files.Input
 }
 
+// NewFilesList returns the place of the list of completed files, if the job runs new files only; otherwise "".
+func (s Spec) NewFilesList() string {
+	if s.Files == nil || !s.Files.NewFiles {
+		return ""
+	}
+	return s.Files.NewFilesList
+}
+
 // sourceDefaults fills in the defaults of what the job is, and those that it gives to other fields.
 func (s *Spec) sourceDefaults() {
 	if s.Feed == nil && s.Loop == nil && s.Files == nil {
@@ -152,7 +170,7 @@ func (s Spec) checkSource() []error {
 	var set []string
 	var errs []error
 	if s.Files != nil {
-		set, errs = append(set, "Files"), append(errs, s.Files.check(s.Format)...)
+		set, errs = append(set, "Files"), append(append(errs, s.Files.check(s.Format)...), s.checkNewFiles()...)
 	}
 	if s.Feed != nil {
 		set, errs = append(set, "Feed"), append(errs, s.Feed.check(s)...)

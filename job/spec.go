@@ -192,6 +192,7 @@ func (s Spec) WithDefaults() Spec {
 	if s.Split != "" && s.Output != "" {
 		s.splitDefaults()
 	}
+	s.newFilesDefaults()
 	if s.Output != "" {
 		if location.IsPrefix(s.Output) {
 			setDefault(&s.Store, s.Output)

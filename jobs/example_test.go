@@ -89,8 +89,8 @@ func ExampleClient_Schedule() {
 	err = c.Schedule(ctx, job.Spec{
 		Name:   "nightly",
 		Pool:   "thumbnails",
-		Files:  &job.Files{Input: []string{"s3://photos/new/*.jsonl"}},
-		Output: "s3://photos/thumbs-{date}.jsonl",
+		Files:  &job.Files{Input: []string{"s3://photos/new/*.jsonl"}, NewFiles: true}, // those that no earlier tick has completed
+		Output: "s3://photos/{date:2006/01}/thumbs-{date}.jsonl",
 	}, job.ScheduleOptions{Cron: []string{"0 3 * * *"}, TimeZone: "Europe/Berlin"})
 	var exists *jobs.ScheduleExistsError
 	if err != nil && !errors.As(err, &exists) {

@@ -45,8 +45,10 @@ func (e *ScheduleExistsError) Error() string {
 
 // Schedule makes the server start a job at each tick: a Temporal Schedule of the spec's name. Each run
 // is a separate job, named after the schedule and the tick in UTC: nightly-2026-11-21T03:00:00Z. The
-// placeholders {time} and {date} in the spec's locations are replaced by the time of the tick; without
-// them each run replaces the output when it completes. Schedule returns once the server has recorded
+// placeholders {time} and {date} in the spec's locations are replaced by the time of the tick in UTC, as
+// 20261121T030000Z and 2026-11-21, with an offset in days or hours ({date-1}, {time-6h}) and a layout of
+// package time ({date:2006/01}) if they have one; without them each run replaces the output when it
+// completes. Schedule returns once the server has recorded
 // the schedule. Errors: *ScheduleExistsError if the name exists, and those of
 // [job.ScheduleOptions.Validate].
 func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOptions) error {

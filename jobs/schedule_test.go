@@ -110,6 +110,7 @@ func TestSchedule_Refused(t *testing.T) {
 		{"both at once, errors", func(s *job.Spec, o *job.ScheduleOptions) {
 			s.Output, s.Errors, o.Overlap = "out-{time}.jsonl", "errors.jsonl", job.OverlapAllow
 		}, []string{"errors errors.jsonl", "{time}"}},
+		{"a layout of another language", func(s *job.Spec, _ *job.ScheduleOptions) { s.Files.Input = []string{"in/{date-1:%Y}/*.jsonl"} }, []string{"Files.Input 1 of 1", "{date-1:%Y}", "{date:2006/01/02}"}},
 		{"no such placeholder", func(s *job.Spec, _ *job.ScheduleOptions) { s.Output = "out-{day}.jsonl" }, []string{"unknown placeholder {day}", "{date}"}},
 		{"stdin", func(s *job.Spec, _ *job.ScheduleOptions) { s.Files.Input = []string{"-"} }, []string{"standard input"}},
 		{"long name", func(s *job.Spec, _ *job.ScheduleOptions) { s.Name = strings.Repeat("n", 180) }, []string{"at most 179"}},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,6 +23,10 @@ const defaultName = "local"
 
 // complete fills in what the spec leaves out, and checks it and its inputs.
 func (r *run) complete(spec job.Spec) error {
+	newFiles := spec.Files != nil && spec.Files.NewFiles
+	if newFiles && spec.Name == "" {
+		return errors.New("no name: set Spec.Name, which says whose completed files are left out")
+	}
 	if spec.Name == "" && r.o.State == "" {
 		spec.Name = defaultName
 	}
@@ -35,6 +40,12 @@ func (r *run) complete(spec job.Spec) error {
 	if spec.Output == "" && r.o.Results == nil {
 		return errors.New("no output: set Spec.Output, or Options.Results")
 	}
+	if newFiles && spec.Output == "" && spec.Files.NewFilesList == "" {
+		if r.o.State == "" {
+			return errors.New("no place for the list of completed files: set Files.NewFilesList, or Options.State")
+		}
+		spec.Files.NewFilesList = filepath.Join(r.state, "."+spec.Name+".completed-files")
+	}
 	if spec.Store == "" && (spec.Output == "" || !store.IsPrefix(spec.Output) || spec.Split != "") {
 		spec.Store, r.ownStore = StoreDir(r.state, spec.Name), true
 	}
@@ -42,7 +53,7 @@ func (r *run) complete(spec job.Spec) error {
 		return fmt.Errorf("invalid job: %w", err)
 	}
 	r.spec = usePrivatePools(spec)
-	return r.throughOutage(r.ctx, func() error { return r.checkInputs(spec.Inputs()) })
+	return r.throughOutage(r.ctx, func() error { return r.checkInputs(spec) })
 }
 
 func (r *run) makeAbsolute(spec *job.Spec) error {
@@ -59,6 +70,9 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 	for i := range spec.Inputs() {
 		locations = append(locations, &spec.Files.Input[i])
 	}
+	if spec.Files != nil {
+		locations = append(locations, &spec.Files.NewFilesList)
+	}
 	if err := store.MakeAbsolute(dir, locations...); err != nil {
 		return err
 	}
@@ -74,13 +88,14 @@ func (r *run) makeAbsolute(spec *job.Spec) error {
 }
 
 // checkInputs refuses missing inputs before anything is started.
-func (r *run) checkInputs(inputs []string) error {
-	for _, input := range inputs {
+func (r *run) checkInputs(spec job.Spec) error {
+	for _, input := range spec.Inputs() {
 		if input == "-" {
 			continue
 		}
 		for _, err := range r.access.Expand(r.ctx, []string{input}) {
-			if err != nil {
+			none := errors.As(err, new(*store.NoMatchError)) && spec.Files.NewFiles // which is for the job to judge
+			if err != nil && !none {
 				return err
 			}
 			break // the job looks at the others
@@ -94,7 +109,7 @@ func (r *run) checkInputs(inputs []string) error {
 func (r *run) ownRoots() (write, read []string) {
 	spec := r.spec.WithDefaults()
 	write = []string{r.state, spec.Store}
-	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
+	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report, spec.NewFilesList()} {
 		switch {
 		case location == "":
 		case store.IsPrefix(location):

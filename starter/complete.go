@@ -141,7 +141,9 @@ func (p *Program) localJobs(cmd *cobra.Command) (names []string) {
 			continue
 		}
 		for _, e := range entries {
-			names = append(names, e.Name())
+			if e.IsDir() {
+				names = append(names, e.Name())
+			}
 		}
 	}
 	return names

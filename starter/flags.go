@@ -146,6 +146,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&s.Format, "format", formats.Auto, "format of the input: "+formats.Auto+", "+formats.Names())
 	fs.BoolVarP(&o.null, "null", "0", false, "items of the input end with a NUL byte, as find -print0 writes them: --format text0")
 	fs.Var((*itemsFlag)(&o.files.Names), "items", "what the items are: the records of the inputs, or the names of these files")
+	fs.BoolVar(&o.files.NewFiles, "new-files", false, "leave out files that an earlier run of the --name has completed, by name, size and time; each run needs an output of its own")
+	fs.StringVar(&o.files.NewFilesList, "new-files-list", "", "`FILE` with the list of these files (default: .NAME.completed-files beside the output)")
 	fs.StringVar(&o.files.Delimiter, "delimiter", "", "what separates the fields of csv input, or for --each the columns {1}, {2} of lines of text, such as ; or \\t (default: a comma, of tsv a tab, and a line is one column)")
 	fs.StringVar(&o.files.Quote, "quote", "", "whether fields of csv or tsv input may be quoted: '\"' or none (default: '\"', of tsv none)")
 	fs.StringVarP(&s.Output, "output", "o", "", "`FILE` for the results ("+strings.Join(location.Tables, ", ")+": as a table), or directory or bucket prefix (ending in /) for parts")
@@ -230,6 +232,9 @@ func (o *jobOptions) complete(cmd *cobra.Command, inputs []string, dir string) (
 	if err := cmp.Or(o.setSource(cmd.Flags(), &s, inputs), o.reuse.complete(cmd.Flags(), &s, dir)); err != nil {
 		return job.Spec{}, err
 	}
+	if s.Files != nil && s.Files.NewFiles && s.Name == "" {
+		return job.Spec{}, usageError("--new-files: the files are those of the earlier runs of a name: give --name NAME, the same for each run")
+	}
 	return o.absolute(s, dir)
 }
 
@@ -274,6 +279,9 @@ func (o *jobOptions) absolute(s job.Spec, dir string) (job.Spec, error) {
 	for i := range s.Inputs() {
 		locations = append(locations, &s.Files.Input[i])
 	}
+	if s.Files != nil {
+		locations = append(locations, &s.Files.NewFilesList)
+	}
 	if err := store.MakeAbsolute(dir, locations...); err != nil {
 		return s, usageError("%w", err)
 	}
@@ -288,7 +296,7 @@ type feedFlags struct {
 
 // sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
 var sourceFlags = map[string][]string{
-	job.SourceFiles: {"null", "items", "delimiter", "quote", "max-input", "flush", "reuse"},
+	job.SourceFiles: {"null", "items", "new-files", "new-files-list", "delimiter", "quote", "max-input", "flush", "reuse"},
 	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
 }
 

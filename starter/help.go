@@ -36,7 +36,7 @@ var flagGroups = []struct {
 		"body", "array", "result-path", "schema", "system", "embed", "max-output", "accept-finish", "params", "max-answer", "allow-origin",
 		"price-in", "price-out", "price-cached",
 	}},
-	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "max-item", "max-input", "flush"}},
+	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "new-files", "new-files-list", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "batch-bytes", "rate", "cpus"}},
 	{"Only what is new", []string{"reuse"}, reuseNames},

@@ -93,7 +93,10 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 			return err
 		}
 	}
-	spec.Name, spec.Store = "plan", "plan" // neither is used
+	if o.job.files.NewFiles && spec.Output == "" && spec.NewFilesList() == "" {
+		return usageError("--new-files: the list of completed files lies beside the output: give the job's --output, or --new-files-list FILE")
+	}
+	spec.Name, spec.Store = cmp.Or(spec.Name, "plan"), "plan" // which are not used, but for the list of completed files
 	if len(spec.Stages) == 0 {
 		spec.Pool = "plan" // nor is this
 	}
@@ -143,6 +146,9 @@ func printSurvey(out io.Writer, s predict.Survey) error {
 		fmt.Fprintf(w, "%s%s\t %s%s\n", about, number, things, what)
 	}
 	row("", int64(s.Inputs), "input", "")
+	if s.OldFiles > 0 {
+		row("", int64(s.OldFiles), "file", " left out, because earlier runs have completed them")
+	}
 	row("", s.Items, "item", "")
 	row("", s.Bytes, "byte", "")
 	row("", s.Batches, "batch", "")

@@ -155,7 +155,11 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return err
 	}
 	state := p.path(o.state)
-	check := spec.WithDefaults()
+	check := spec
+	if check.Output == "" {
+		check.Store = state
+	}
+	check = check.WithDefaults()
 	check.Store = state // its exact place below does not matter here
 	if err := check.Validate(); err != nil {
 		return usageError("%w", err)

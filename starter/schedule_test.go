@@ -108,6 +108,26 @@ func TestSchedule_EveryTickStartsAJobOfItsOwn(t *testing.T) {
 	require.Len(t, jobs, 2, "its runs are still listed")
 }
 
+// N1: a tick that is made up for has the places of its own time, whenever its run starts: offsets and layouts, too.
+func TestSchedule_PlacesWithOffsetsAndLayouts(t *testing.T) {
+	t.Parallel()
+	b, s := scheduling(t)
+	b.worker("p", "--exec", "tr a-z A-Z")
+	b.stint("start", "--cron", "0 3 * * *", "--name", "nightly", "--pool", "p", "in/{date-1:2006/01}/*-{date-1:02}.txt", "-o", "{date-1:out-2006/01}/{time-3h:02T15}.txt",
+		"--report", "reports/{date:2006}/{date}.json").exits(starter.ExitOK)
+	b.write("in/2025/12/a-31.txt", "december\n")
+	b.write("in/2026/01/a-01.txt", "january\n")
+	b.write("in/2026/01/a-02.txt", "not yet\n")
+	s.ran("nightly", 1, starter.ExitOK)
+	s.ran("nightly", 2, starter.ExitOK)
+	require.Equal(t, "DECEMBER\n", b.read("out-2025/12/01T00.txt"))
+	require.Equal(t, "JANUARY\n", b.read("out-2026/01/02T00.txt"))
+	require.Equal(t, run("nightly", 2), b.report("reports/2026/2026-01-02.json").Job, "the directories of a run are made")
+	require.Equal(t, "JANUARY\n", b.stint("results", run("nightly", 2)).exits(starter.ExitOK).stdout.String())
+	b.refused(starter.ExitUsage, []string{"start", "--cron", "@daily", "--name", "n", "--pool", "p", "in-{date:YYYY}.txt", "-o", "out.txt"},
+		"input 1 of 1", "layout of placeholder {date:YYYY}", "{date:2006/01/02}")
+}
+
 // 14.4: the server's own list filters jobs of a schedule, too, by pool, state and failed items.
 func TestSchedule_SearchAttributesOfItsJobs(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,8 @@ With --cron nothing starts now: the Temporal server starts the job at each tick 
 lists, pauses and deletes). Each run is a separate job, named after its tick in UTC:
 nightly-2026-11-21T03:00:00Z. {time} (20261121T030000Z) and {date} (2026-11-21) in an input, in
 --output, --errors, --dropped or --report stand for the tick; without them each run replaces the output when
-it completes. --overlap says what happens at a tick during the previous run:
+it completes. {date-1} is the day before, {time-6h} six hours before, {date:2006/01} has a layout of Go,
+{date-1:2006/01/02} both. --overlap says what happens at a tick during the previous run:
 
   skip       it is left out; so are ticks missed while the server was down, but for one (default)
   queue-one  one run waits for its turn, further ticks are left out

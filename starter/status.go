@@ -193,6 +193,7 @@ func printCounts(row rows, r job.Report) {
 		row("in hand", "%s of the items done are in batches that run", text.Thousands(r.InHand))
 	}
 	row.count("left out", int64(r.LeftOut), "file", " among the inputs, because stint wrote them")
+	row.count("old files", int64(r.OldFiles), "file", " among the inputs left out, because earlier runs have completed them")
 	row.count("blank", r.Noticed.Blank, "line", " passed over: of jsonl and csv these are no items")
 	for _, note := range r.Noticed.Notes {
 		row("note", "%s", note)

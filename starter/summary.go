@@ -274,6 +274,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 		fmt.Fprintf(w, "  %s\n", text.Count(r.Lines, "result line"))
 	}
 	count(int64(r.LeftOut), "file", "among the inputs left out, because stint wrote them")
+	count(int64(r.OldFiles), "file", "among the inputs left out, because earlier runs have completed them"+noNewFiles(r))
 	printNoticed(w, "  ", r.Noticed)
 	count(r.Redriven, "failed item", "run again")
 	count(r.Resumed, "item", "done by earlier runs")
@@ -322,4 +323,12 @@ func splitFiles(o job.Output) string {
 		return ""
 	}
 	return fmt.Sprintf(", %s by %s", text.Count(o.Files, "file"), o.Split)
+}
+
+// noNewFiles says that a job had nothing to run, because no file is new.
+func noNewFiles(r job.Report) string {
+	if r.PlanDone && r.Planned == 0 {
+		return ": nothing is new"
+	}
+	return ""
 }

@@ -69,7 +69,7 @@ func contractRoots() []reflect.Type {
 		wire.Hint{}, wire.SlotRef{}, wire.ActivitySlot{}, wire.HeldTimer{}, wire.StartInput{},
 	)
 	add( // objects of the store
-		wire.Head{}, wire.Entry{}, wire.Done{}, wire.ErrorLine{}, wire.Merged{}, wire.SourceTable{}, wire.Bundle{}, job.Failure{},
+		wire.Head{}, wire.Entry{}, wire.Done{}, wire.ErrorLine{}, wire.Merged{}, wire.SourceTable{}, wire.CompletedFiles{}, wire.Bundle{}, job.Failure{},
 		wire.CommitFeedInput{}, wire.Shape{}, wire.Tick{},
 	)
 	add( // frames

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A schedule starts every run with the same input: the run's name and the time of its tick come from
+// N1: a schedule starts every run with the same input: the run's name and the time of its tick come from
 // its workflow's ID, and stay over continue-as-new.
 func TestJob_StartedByASchedule(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 15_000)
 	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Scheduled: true}}
-	in.Spec.Output, in.Spec.Report = "out-{date}.jsonl", "report-{time}.json"
-	w.spec.Name, w.spec.Output = "nightly-2026-11-21T03:04:05Z", "out-2026-11-21.jsonl"
+	in.Spec.Output, in.Spec.Report = "{date-1:2006/01}/out-{date}.jsonl", "report-{time}.json"
+	w.spec.Name, w.spec.Output = "nightly-2026-11-01T03:04:05Z", "2026/10/out-2026-11-01.jsonl"
 	w.newEnv()
 	w.process = func(*execution) { w.env.SetContinueAsNewSuggested(w.runs == 1) }
 	var report job.Report
@@ -42,7 +42,7 @@ func TestJob_StartedByASchedule(t *testing.T) {
 		require.True(t, x.workflow == w.spec.Name || strings.HasPrefix(x.workflow, w.spec.Name+"/leg-"), x.workflow)
 	}
 	require.Len(t, w.reports, 1)
-	require.Equal(t, "report-20261121T030405Z.json", w.reports[0].Location)
+	require.Equal(t, "report-20261101T030405Z.json", w.reports[0].Location)
 	require.Equal(t, w.spec.Output, w.finishes[0].Spec.Output)
 }
 

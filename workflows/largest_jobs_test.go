@@ -95,7 +95,7 @@ var bounds = []struct {
 		wire.PlanInput.Resume wire.FinishInput.Manifests wire.FinishResult.Manifests
 		wire.FailuresInput.Manifests wire.StartInput.Resume job.Report.LegManifests job.Report.Manifests
 		job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
-	{plain, 900, "job.Totals.CallTimes"},                        // 41 classes of 20 digits
+	{plain, 900, "job.Totals.CallTimes"},                       // 41 classes of 20 digits
 	{plain, 250, "job.Report.ReusedFrom wire.ReuseOffer.From"}, // the ID of a run and the name of a job
 	{plain, 500, "wire.ReuseOffer.Why"},
 

@@ -15,11 +15,13 @@ import (
 
 // Survey describes a job before it runs.
 type Survey struct {
-	Inputs  int   `json:"inputs"`
-	Items   int64 `json:"items"`
-	Bytes   int64 `json:"bytes"` // uncompressed
-	Batches int64 `json:"batches"`
-	Legs    int64 `json:"legs"`
+	Inputs int `json:"inputs"`
+	// OldFiles is how many inputs were left out, because earlier runs have completed them.
+	OldFiles int   `json:"old_files,omitempty"`
+	Items    int64 `json:"items"`
+	Bytes    int64 `json:"bytes"` // uncompressed
+	Batches  int64 `json:"batches"`
+	Legs     int64 `json:"legs"`
 	// Steps are those that each batch of a pipeline goes through, one execution each, at most: one in a case of a
 	// switch is passed by if no item of the batch belongs to it. 0: the job has no stages.
 	Steps int `json:"steps,omitempty"`
@@ -69,7 +71,7 @@ func survey(ctx context.Context, from *inputs.Inputs, spec job.Spec) (Survey, er
 	p := from.Dry(table)
 	defer p.Close()
 	survey := Survey{
-		Inputs: table.Count(), table: table, sources: make([]counted, len(table.Sources)), Steps: len(pipeline.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
+		Inputs: table.Count(), OldFiles: table.OldFiles, table: table, sources: make([]counted, len(table.Sources)), Steps: len(pipeline.Compile(spec.Stages)), looks: len(spec.Pools()) > 1,
 	}
 	for page := 0; ; page++ {
 		size := wire.FirstPage

@@ -20,12 +20,21 @@ type SourceTable struct {
 	Sources []Source `json:"sources"`
 	// LeftOut is how many files were found that are none, because stint wrote them.
 	LeftOut int `json:"left_out,omitempty"`
+	// OldFiles is how many files were left out, because earlier runs have completed them.
+	OldFiles int `json:"old_files,omitempty"`
 	// Machine is the name of the one that has listed the sources.
 	Machine string `json:"machine,omitempty"`
 	// Reuse says how the run uses results of an earlier one. Nil: it does not, and keeps none.
 	Reuse *Reuse `json:"reuse,omitempty"`
 	// Perm are the access rights that all sources grant which are local files; 0: there are none.
 	Perm fs.FileMode `json:"perm,omitempty"`
+}
+
+// CompletedFiles is the first line of a list of the files that runs of one name have completed.
+type CompletedFiles struct {
+	Format string `json:"format"`
+	Files  int    `json:"files"`
+	Sum    string `json:"sum"` // of what follows: the digests of the files
 }
 
 // Source is one input object, or a bundle of small ones.
@@ -136,6 +145,8 @@ type PlanResult struct {
 	LeftOut int `json:"left_out,omitempty"`
 	// Reuse is the earlier run whose results the job takes. Nil: it wants none.
 	Reuse *ReuseOffer `json:"reuse,omitempty"`
+	// OldFiles is how many were left out, because earlier runs have completed them.
+	OldFiles int `json:"old_files,omitempty"`
 	// Perm are the access rights that all inputs grant: see [Ref].
 	Perm fs.FileMode `json:"perm,omitempty"`
 	// Worker has planned it, and can run so much.

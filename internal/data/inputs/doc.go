@@ -4,6 +4,7 @@
 //     it between activities
 //   - written.go: what jobs have written for themselves, which is no data; identity.go: inputs that were replaced, and
 //     bytes of a batch that have changed
+//   - newfiles.go: files that earlier runs have completed
 //   - bundle.go: small inputs, many of which are one source
 //   - plan.go, planner.go: pages of batches, without what earlier runs account for
 //   - sizing.go: how large batches are

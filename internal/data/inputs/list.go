@@ -31,6 +31,11 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		inputs: n, ctx: ctx, spec: in.Spec, own: ownFilesOf(in.Spec), table: &Table{SourceTable: wire.SourceTable{Machine: machine}},
 		written: written{ctx: ctx, access: n.access, places: map[string]*outputDir{}},
 	}
+	var err error
+	if l.newFiles, err = n.newFilesOf(ctx, dir, in, l.table); err != nil {
+		return nil, err
+	}
+	defer l.newFiles.abort()
 	if in.Spec.Files.Names {
 		l.names = newNameList(ctx, dir, in)
 		defer l.names.abort()
@@ -39,6 +44,9 @@ func (n *Inputs) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*T
 		if err := l.take(arg); err != nil {
 			return nil, err
 		}
+	}
+	if err := l.newFiles.end(l.table); err != nil {
+		return nil, err
 	}
 	if l.names != nil {
 		return l.table, l.names.end(l.table)
@@ -60,6 +68,8 @@ type listing struct {
 	table   *Table
 	names   *nameList // what becomes of inputs whose names are the items; nil: of those that are read
 
+	newFiles *newFiles
+
 	pending []store.Input // of one bundle
 	shape   wire.Shape    // of it
 	digests int           // of inputs in bundles so far
@@ -78,6 +88,10 @@ func (l *listing) take(arg string) error {
 	}
 	found, leftOut := false, l.table.LeftOut
 	for input, err := range l.inputs.access.Expand(l.ctx, []string{arg}) {
+		if errors.As(err, new(*store.NoMatchError)) && l.newFiles.mayBeNone() {
+			l.table.notes = append(l.table.notes, fmt.Sprintf("input %s has no files at present", arg))
+			return nil
+		}
 		if err != nil {
 			return ledger.StoreError(job.ErrorInput, err)
 		}
@@ -185,6 +199,9 @@ func (l *listing) takeWritten(arg string, dir *outputDir, input store.Input) (bo
 
 // add adds an input. given is its shape if that does not show by its name, and is not chosen by the spec.
 func (l *listing) add(input store.Input, given *wire.Shape) error {
+	if old, err := l.newFiles.take(input); old || err != nil {
+		return err
+	}
 	l.table.narrow(input.Perm)
 	if l.names != nil {
 		return l.names.add(input.URL)

@@ -44,7 +44,7 @@ const partsList = "manifest.jsonl"
 func ownFilesOf(s job.Spec) *ownFiles {
 	own := &ownFiles{files: map[string]string{}, places: map[string]string{}, dirs: map[string]string{}}
 	var files, places []string
-	for _, where := range []string{s.Output, s.Errors, s.Dropped, s.Report} {
+	for _, where := range []string{s.Output, s.Errors, s.Dropped, s.Report, s.NewFilesList()} {
 		if where != "" && !location.IsPrefix(where) {
 			files = append(files, where)
 		}

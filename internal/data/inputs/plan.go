@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/stall"
 	"github.com/stint-run/stint/internal/data/ledger"
+	"github.com/stint-run/stint/internal/data/newfiles"
 	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -87,6 +88,7 @@ func (p *planner) discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	_, _ = p.dir.Sweep(ctx, ledger.SpoolsPrefix(p.listed), func(string) bool { return false })
+	_ = p.dir.Delete(ctx, newfiles.Key(p.listed))
 	_ = p.dir.Delete(ctx, p.listed)
 }
 
@@ -115,7 +117,7 @@ func (p *planner) begin(ctx context.Context, in wire.PlanInput, from Lister, res
 	resumed, err := p.skipAccepted(ctx, links, len(pipeline.Compile(in.Spec.Stages)))
 	if err == nil && first {
 		result.Sources, result.Total, result.Resumed, result.Perm = sources, p.table.totalBytes(), resumed, p.table.Perm
-		result.LeftOut, result.Reuse = p.table.LeftOut, p.table.Reuse.Offer()
+		result.LeftOut, result.OldFiles, result.Reuse = p.table.LeftOut, p.table.OldFiles, p.table.Reuse.Offer()
 	}
 	return err
 }
@@ -128,6 +130,7 @@ func (p *planner) list(ctx context.Context, in wire.PlanInput, from Lister) (key
 		return "", err
 	}
 	p.dir = store.Narrow(p.dir, p.table.Perm)
+	p.noteAll(p.table.notes)
 	for i := range p.table.Sources {
 		if p.table.Sources[i].URL == stdinName {
 			if err := p.stdinHead(ctx, i); err != nil {

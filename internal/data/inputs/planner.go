@@ -73,7 +73,9 @@ type position struct {
 
 // Dry returns a planner that reads every source once, from its beginning to its end, without a store.
 func (n *Inputs) Dry(table *Table) *planner {
-	return &planner{inputs: n, table: table, dry: true, meter: stall.NewMeter()}
+	p := &planner{inputs: n, table: table, dry: true, meter: stall.NewMeter()}
+	p.noteAll(table.notes)
+	return p
 }
 
 // TakeNoticed returns what was noticed of the inputs since it was last called.
@@ -269,6 +271,13 @@ func (p *planner) note(url, what string) {
 		return
 	}
 	p.noticed.Note(nameOf(url) + " " + what)
+}
+
+// noteAll adds notes.
+func (p *planner) noteAll(notes []string) {
+	for _, note := range notes {
+		p.noticed.Note(note)
+	}
 }
 
 // Open reads a source from offset on, length bytes of it or (-1) to its end.

@@ -29,8 +29,9 @@ const stdinName = job.StandardInput
 // one object of the store, and never changed.
 type Table struct {
 	wire.SourceTable
-	names []byte // the items, if they are names and there is no store
-	lists []byte // of the inputs in bundles: they stay encoded, since few are looked at by one worker at a time
+	names []byte   // the items, if they are names and there is no store
+	lists []byte   // of the inputs in bundles: they stay encoded, since few are looked at by one worker at a time
+	notes []string // of listing them
 }
 
 // narrow leaves no access rights but those of an input, if these are known.

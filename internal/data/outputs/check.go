@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
@@ -20,12 +21,20 @@ func Check(ctx context.Context, access ledger.Access, spec job.Spec) (unfenced s
 	if err := checkApart(ctx, access, spec); err != nil {
 		return "", err
 	}
-	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report} {
+	_, _, scheduled := limits.ScheduledName(spec.Name)
+	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report, spec.NewFilesList()} {
 		inOutput := location != spec.Output && store.IsPrefix(spec.Output) && strings.HasPrefix(location, spec.Output)
 		if location == "" || inOutput {
 			continue
 		}
-		fenced, err := checkOutput(ctx, access, location, spec.Split != "" && beside(spec.Output, location))
+		makes := makesNone
+		switch {
+		case scheduled:
+			makes = makesAll
+		case spec.Split != "" && beside(spec.Output, location):
+			makes = makesLast
+		}
+		fenced, err := checkOutput(ctx, access, location, makes)
 		if err != nil {
 			return "", err
 		}
@@ -35,6 +44,15 @@ func Check(ctx context.Context, access ledger.Access, spec job.Spec) (unfenced s
 	}
 	return unfenced, nil
 }
+
+// makes says which missing directories of a file are made.
+type makes int
+
+const (
+	makesNone makes = iota
+	makesLast       // the last one of the path
+	makesAll        // of a schedule's run, whose time may be in their names
+)
 
 // checkApart returns an error if one of the files would replace another; what is written into a device or a pipe
 // replaces nothing. What shows without a look at links is refused earlier.
@@ -61,8 +79,8 @@ func beside(a, b string) bool {
 }
 
 // checkOutput returns an error if a location could not be written, and whether what lies there is safe from a run that
-// was frozen. makes says that a missing directory is made.
-func checkOutput(ctx context.Context, access ledger.Access, location string, makes bool) (fenced bool, err error) {
+// was frozen.
+func checkOutput(ctx context.Context, access ledger.Access, location string, makes makes) (fenced bool, err error) {
 	name := "stint-check"
 	dirLocation := location
 	if !store.IsPrefix(location) {
@@ -96,17 +114,20 @@ func checkOutput(ctx context.Context, access ledger.Access, location string, mak
 	return fenced, ledger.StoreError(job.ErrorOutput, err)
 }
 
-// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place. The last
-// directory of the path may be missing if it is made.
-func checkLocal(location, dir, name string, makes bool) error {
+// checkLocal returns an error if a local output has no directory to lie in, or a directory in its place.
+// Directories that are made may be missing.
+func checkLocal(location, dir, name string, makes makes) error {
 	there, err := os.Stat(filepath.Join(dir, name))
 	switch {
 	case store.IsPrefix(location):
 		dir = filepath.Dir(filepath.Clean(dir)) // the output directory itself is made
 	case err == nil && there.IsDir():
 		return fmt.Errorf("output %s is a directory: write %s/ to keep the parts in it, or name a file", location, location)
-	case makes:
+	case makes == makesLast:
 		dir = filepath.Dir(dir)
+	}
+	if makes == makesAll {
+		dir = firstThere(dir)
 	}
 	info, err := os.Stat(dir)
 	switch {
@@ -118,4 +139,16 @@ func checkLocal(location, dir, name string, makes bool) error {
 		return fmt.Errorf("output %s: %s is not a directory", location, dir)
 	}
 	return nil
+}
+
+// firstThere returns a directory, or what is there of the directories that it lies in.
+func firstThere(dir string) string {
+	for {
+		_, err := os.Stat(dir)
+		above := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || above == dir {
+			return dir
+		}
+		dir = above
+	}
 }

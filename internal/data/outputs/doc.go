@@ -3,6 +3,7 @@
 //   - check.go: whether an output can be written, before any work is done for it
 //   - part.go: the results and errors of one execution of a batch
 //   - early.go: parts that are joined while the job still runs
+//   - newfiles.go: jobs that run new files only
 //   - form.go, publish.go: what becomes of the parts; the output as one file or as parts
 //   - sidefiles.go: the errors, dropped items, and the report of a run
 //   - split.go, splitlist.go: results that are split into files by a field

@@ -103,7 +103,7 @@ func (c *Coordinator) planned(p Assignment) {
 	r := &c.State.Report
 	if c.State.Portions == 0 {
 		c.State.Ref.Sources, c.State.Ref.Perm = p.Sources, p.Perm
-		r.TotalBytes, r.LeftOut = p.Bytes, p.LeftOut
+		r.TotalBytes, r.LeftOut, r.OldFiles = p.Bytes, p.LeftOut, p.Old
 		if p.Reuse != nil {
 			r.ReusedFrom, r.Offered = p.Reuse.From, p.Reuse.Items
 			r.Noticed.Note(p.Reuse.Why)

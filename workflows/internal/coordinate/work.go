@@ -133,6 +133,7 @@ type Assignment struct {
 	Sources string      // key of the source table
 	Perm    fs.FileMode // see [wire.Ref]
 	LeftOut int         // see [job.Report]
+	Old     int         // files that were left out: OldFiles of [job.Report]
 	Reuse   *wire.ReuseOffer
 	Bytes   int64           // of all input; 0: not known
 	Resumed job.Totals      // of what earlier runs have done

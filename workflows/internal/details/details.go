@@ -33,6 +33,9 @@ func Job(r job.Report, now time.Time) string {
 		fmt.Fprintf(&b, "- **skipped** %s whose file was there\n", text.Count(r.Skipped, "item"))
 	}
 	describeReuse(&b, r)
+	if r.OldFiles > 0 {
+		fmt.Fprintf(&b, "- **old files** %s left out, because earlier runs have completed them\n", text.Count(r.OldFiles, "file"))
+	}
 	fmt.Fprintf(&b, "- **batches** %s done%s · %s%s\n", text.Thousands(r.Batches), underWay(r), text.Count(r.Legs, "leg"), window(r))
 	describeFeed(&b, r)
 	describeLoop(&b, r)

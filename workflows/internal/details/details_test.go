@@ -27,6 +27,7 @@ func TestJobDetails(t *testing.T) {
 		{"running", func(*job.Report) {}, []string{"running", "`thumbs`", "12,345", "so far", "**running** · 11,007 of 12,345 items found so far · 7 failed · pool `thumbs`", "Counted at 04:01:40 UTC", "11,000", "7", "1,000", "1,200", "nightly/leg-1, nightly/leg-2", "**batches** 1,200 done · 3 legs\n"}, []string{"Error", "Output", "First failed", "in flight"}},
 		{"running without legs of their own", func(r *job.Report) { r.OpenLegs, r.InFlight, r.Waiting = nil, 4, 3 },
 			[]string{"**batches** 1,200 done · 4 in flight · 3 waiting · 3 legs\n"}, []string{"legs:"}},
+		{"old files", func(r *job.Report) { r.OldFiles = 1200 }, []string{"**old files** 1,200 files left out, because earlier runs have completed them\n"}, nil},
 		{"skipped", func(r *job.Report) { r.Skipped = 1200 }, []string{"**skipped** 1,200 items whose file was there\n"}, nil},
 		{"planned", func(r *job.Report) { r.PlanDone = true }, []string{"12,345"}, []string{"so far"}},
 		{"stopping", func(r *job.Report) { r.State, r.Reason = job.Stopping, "lunch" }, []string{"stopping", "lunch"}, nil},

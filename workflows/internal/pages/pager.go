@@ -86,7 +86,7 @@ func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	p.State.Cursor = page.Next
 	found := coordinate.Assignment{
 		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
-		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Reuse: page.Reuse, Bytes: page.Total, Resumed: page.Resumed,
+		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Old: page.OldFiles, Reuse: page.Reuse, Bytes: page.Total, Resumed: page.Resumed,
 		Worker:  wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
 		Batches: int64(len(batches)), MostLegs: coordinate.OpenLegs,
 	}
