@@ -78,11 +78,9 @@ func (c *cluster) start(ctx context.Context, push bool) error {
 	if c.server, err = startProcess("server", filepath.Join(c.dir, "temporal"), strconv.FormatBool(push)); err != nil {
 		return err
 	}
-	address, err := c.server.lines.ReadString('\n')
-	if err != nil {
+	if c.address, err = c.server.line(); err != nil {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}
-	c.address = strings.TrimSpace(address)
 	if c.client, err = dial(ctx, c.address); err != nil {
 		return err
 	}
@@ -178,6 +176,12 @@ func startProcess(role string, args ...string) (*process, error) {
 	return &process{cmd: cmd, stdin: stdin, lines: bufio.NewReader(out)}, nil
 }
 
+// line waits for a line that the process writes.
+func (p *process) line() (string, error) {
+	line, err := p.lines.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
 // end has the process end, and waits until it has.
 func (p *process) end() error {
 	_ = p.stdin.Close() // it may have ended already
@@ -210,12 +214,18 @@ func workerRole(address, call string) error {
 	if err != nil {
 		return err
 	}
+	return runWorker(address, worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots})
+}
+
+// runWorker runs a worker of the server at an address, until standard input ends.
+func runWorker(address string, handler worker.Handler, options worker.Options) error {
 	c, err := dial(context.Background(), address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	w, err := worker.New(jobs.NewClient(c, nil), "bench", worker.Each(untilTold(limit)), worker.Options{Slots: clusterSlots, Logger: slog.New(slog.DiscardHandler)})
+	options.Logger = slog.New(slog.DiscardHandler)
+	w, err := worker.New(jobs.NewClient(c, nil), "bench", handler, options)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (b *bench) run() error {
 	}
 	fmt.Printf("%s, %d CPUs, %s, %s\n\n", runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
 	b.table = tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(b.table, "what\tstint\tpeer\tratio\tlimit\tstint memory\tnote")
+	fmt.Fprintln(b.table, "what\tstint\tpeer\tratio\tlimit\tCPU ratio\tstint memory\tnote")
 	var failures []error
 	for _, r := range b.rows() {
 		if !strings.Contains(r.name, b.only) {
@@ -118,8 +118,10 @@ type row struct {
 	before func() error // before each run of stint
 	// figure is what stint's process has found out itself. Nil: the time that it has taken counts.
 	figure func() (time.Duration, error)
-	note   func() string
-	once   bool // in one round
+	// ideal, instead of peer, is what the figure should be.
+	ideal time.Duration
+	note  func() string
+	once  bool // in one round
 	// failure returns why the last run fails the bench, "" if it does not. Nil: it never does.
 	failure func() string
 }
@@ -127,12 +129,13 @@ type row struct {
 // measured is one run of a process.
 type measured struct {
 	took   time.Duration
-	memory int64 // most resident, bytes
+	cpu    time.Duration // of all processors, also by the children that it has waited for
+	memory int64         // most resident, bytes
 }
 
 func (b *bench) row(r row) error {
 	var stint, peer []measured
-	var ratios []float64
+	var ratios, cpu []float64
 	rounds := b.rounds
 	if r.once {
 		rounds = 1
@@ -162,14 +165,20 @@ func (b *bench) row(r row) error {
 		}
 		peer = append(peer, p)
 		ratios = append(ratios, m.took.Seconds()/p.took.Seconds())
+		if p.cpu > 0 && r.figure == nil {
+			cpu = append(cpu, m.cpu.Seconds()/p.cpu.Seconds())
+		}
 	}
-	fmt.Fprintf(b.table, "%s\t%s\t%s\t%s\t%s\t%d MB\t%s\n", r.name, medianTime(stint), medianTime(peer),
-		medianRatio(ratios), r.limit, median(stint, func(m measured) int64 { return m.memory })>>20, note(r))
+	fmt.Fprintf(b.table, "%s\t%s\t%s\t%s\t%s\t%s\t%d MB\t%s\n", r.name, medianTime(stint), medianTime(peer),
+		medianRatio(ratios), r.limit, medianRatio(cpu), median(stint, func(m measured) int64 { return m.memory })>>20, note(r))
 	return b.table.Flush()
 }
 
 // measurePeer measures the row's peer, or the quickest of several. It returns the zero value if there is none.
 func (b *bench) measurePeer(r row) (best measured, err error) {
+	if r.ideal > 0 {
+		return measured{took: r.ideal}, nil
+	}
 	if r.peer != nil {
 		if cmd := r.peer(); cmd != nil {
 			return measure(cmd)
@@ -240,6 +249,7 @@ func measureWithin(cmd *exec.Cmd, limit time.Duration) (measured, error) {
 		return m, errors.New("no resource usage on this system")
 	}
 	m.memory = usage.Maxrss << 10
+	m.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	return m, nil
 }
 

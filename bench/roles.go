@@ -108,6 +108,10 @@ func role(name string, args []string) error {
 		return serverRole(args[0], args[1])
 	case "worker":
 		return workerRole(args[0], args[1])
+	case "rated":
+		return rated(args)
+	case "http-worker":
+		return httpWorker(args[0], args[1])
 	case "stops-pushed":
 		return stops(args, stopsPushed())
 	case "stops-heartbeats":

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/test/jobtest"
+	"github.com/stint-run/stint/internal/test/programs"
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -137,8 +138,6 @@ sleep $seconds; kill -KILL $pid; wait $pid
 func tool(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("there is no %s on this machine", name)
-		}
+		programs.Find(t, name)
 	}
 }

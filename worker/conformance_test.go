@@ -92,6 +92,14 @@ var kinds = []kind{
 		handler: func(f *fixture) Handler { return f.python(here(f.t, "testdata/obey.py")) },
 		cannot:  map[string]string{"panics": noPanic},
 	}, {
+		name: "async python", slots: true, stack: "in obey_async", hanging: "in run_forever",
+		handler: func(f *fixture) Handler { return f.python(here(f.t, "testdata/obey.py"), "async") },
+		cannot:  map[string]string{"panics": noPanic},
+	}, {
+		name: "async python of each", slots: true, alone: true, stack: "in obey_async", hanging: "in run_forever",
+		handler: func(f *fixture) Handler { return f.python(here(f.t, "testdata/obey.py"), "each") },
+		cannot:  map[string]string{"panics": noPanic, "lengths": oneByOne, "whole calls": oneByOne},
+	}, {
 		name: "http", chunk: 1, size: 1, alone: true,
 		handler: func(f *fixture) Handler { return f.http(HTTPOptions{}, false) },
 		cannot: map[string]string{

@@ -90,7 +90,11 @@ func (r *httpRequest) take(request *remote.Request, items []command.Item) (*call
 	if request.Empty() {
 		return &calls.Request{}, true // it is not sent
 	}
-	return r.c.Take(calls.Wanted{Items: r.items, Keys: r.keys.of(r.c.LimitedBy(), items), Estimate: r.price(request.Estimate())})
+	wanted := calls.Wanted{Items: r.items}
+	if r.c.Limited() {
+		wanted.Keys, wanted.Estimate = r.keys.of(r.c.LimitedBy(), items), r.price(request.Estimate())
+	}
+	return r.c.Take(wanted)
 }
 
 // usageOf returns the tokens that a request took.
@@ -172,7 +176,9 @@ func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error
 		}
 		return true, nil
 	}
-	return false, callFault(f)
+	fault := callFault(f)
+	fault.Final = f.Verdict == remote.Fail
+	return false, fault
 }
 
 // mayWait reports whether the items, several of them, should be tried again together: a server that has no answer for
@@ -258,9 +264,10 @@ func (r *httpRequest) idempotencyKey() string {
 // continues their job, and no other's. It has a digest of them, since what continues a job need not find the same items:
 // an input of which nothing was done may have changed, and a stage may have another result than before.
 func idempotencyKey(c *calls.Call, items []calls.Item) string {
-	digest := sha256.New()
+	digest, head := sha256.New(), make([]byte, 0, 42)
 	for _, item := range items {
-		fmt.Fprintln(digest, item.Ordinal, len(item.Data))
+		head = append(strconv.AppendInt(head[:0], item.Ordinal, 10), ' ')
+		digest.Write(append(strconv.AppendInt(head, int64(len(item.Data)), 10), '\n'))
 		digest.Write(item.Data)
 	}
 	number := strconv.FormatInt(items[0].Ordinal, 10)

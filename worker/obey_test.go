@@ -293,7 +293,7 @@ func duration(text string) time.Duration {
 }
 
 // python makes a handler of a Python program, with the helper at hand.
-func (f *fixture) python(program string) Handler {
+func (f *fixture) python(program string, args ...string) Handler {
 	f.t.Helper()
 	pytest.Find(f.t)
 	python, err := realPython()
@@ -301,7 +301,7 @@ func (f *fixture) python(program string) Handler {
 	helper, err := filepath.Abs("../python")
 	require.NoError(f.t, err)
 	f.options.Env = append(f.options.Env, "PYTHONPATH="+helper, "PYTHONPYCACHEPREFIX="+f.dir)
-	return Serve(python, program)
+	return Serve(append([]string{python, program}, args...)...)
 }
 
 // realPython is the program itself if python3 is a script that finds it.

@@ -215,3 +215,110 @@ func TestLimits_BegunFreesTheShare(t *testing.T) {
 	require.Len(t, at, 3)
 	require.InDelta(t, at[0].Seconds()+2, at[2].Seconds(), 0.5)
 }
+
+// H2: limits hold for a value over batches that come one after the other and beside each other, however many of these are
+// needed: a turn that no batch takes over is not forgotten.
+func TestLimits_OfValues(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2000)
+	w.perBatch = 2
+	w.spec.RequestRate, w.spec.LimitBy = 60_000, "tenant" // one a second
+	const value = 7
+	requested, most, inFlight := 0, 0, 0
+	began := w.env.Now()
+	w.process = func(x *execution) {
+		share, n := x.in.Share, x.result.Entry.Count
+		first := share.First.Turn
+		for _, k := range share.First.Keys.All() {
+			require.EqualValues(t, value, k.Key)
+			first = max(first, k.Turn)
+		}
+		first = max(0, first)
+		apart := time.Duration(float64(time.Minute) * 1000 / float64(share.Requests))
+		requested, inFlight = requested+int(n), len(w.waiting)
+		most = max(most, inFlight)
+		last := first + time.Duration(n-1)*apart
+		require.LessOrEqual(t, requested, int((w.env.Now().Sub(began)+last).Seconds())+most+1)
+		busy := 10 * time.Second // eight batches are needed, and later one
+		if x.in.Batch.First > 500 {
+			busy = time.Millisecond
+		}
+		x.took = last + busy
+		x.result.Totals.Busy, x.result.Paced = x.took, last
+		x.result.Totals.Calls, x.result.Totals.CallItems = n, n
+		x.result.NextTurn = wire.NextTurns(0, []wire.KeyTurn{{Key: value, Turn: last + apart - x.took}}, wire.MaxKeyTurns)
+		x.result.Turns, x.result.Values = n, 1
+	}
+	w.mustRun()
+	require.Greater(t, most, 4)
+	require.Less(t, inFlight, 3)
+}
+
+// All batches in flight are given so many turns of values together as one is by itself.
+func TestLimits_TurnsOfValuesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 3000)
+	w.perBatch = 10
+	w.spec.RequestRate, w.spec.LimitBy = 600_000, "tenant" // ten a second
+	var keys []wire.KeyTurn
+	for i := range uint32(wire.MaxKeyTurns) {
+		keys = append(keys, wire.KeyTurn{Key: i, Turn: time.Minute + time.Duration(i)*time.Second})
+	}
+	most := 0
+	w.process = func(x *execution) {
+		given, n := len(x.in.Share.First.Keys.All()), len(w.waiting)
+		if most = max(most, n); n > 1 && given > 0 {
+			require.LessOrEqual(t, given, wire.MaxKeyTurns/2)
+		}
+		require.LessOrEqual(t, given, max(wire.LeastKeyTurns, wire.MaxKeyTurns*int(x.in.Share.Requests)/int(w.spec.RequestRate)))
+		x.took = 10 * time.Second
+		x.result.Totals.Busy = x.took
+		x.result.Turns, x.result.Values = x.result.Entry.Count, 10
+		x.result.NextTurn = wire.NextTurns(0, keys, wire.MaxKeyTurns)
+	}
+	w.mustRun()
+	require.Greater(t, most, 4)
+}
+
+// H2: batches of a stage that makes no requests do not wait for the limits of one that does, and take no turn from it.
+func TestLimits_OfOtherStages(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1000)
+	w.perBatch = 100
+	w.spec.Pool, w.spec.Stages = "", []job.Stage{{Name: "ask", Pool: "thumbs"}, {Name: "crop", Pool: "second"}, {Name: "save", Pool: "third"}}
+	w.spec.RequestRate = 600_000 // ten a second
+	w.spec = w.spec.WithDefaults()
+	asked, saved, beside := 0, 0, 0
+	w.process = func(x *execution) {
+		x.passOn()
+		n := x.result.Entry.Count
+		switch x.in.Stage.Name {
+		case "ask":
+			require.Equal(t, 1, w.inStage("ask"), "one of them has the whole limit")
+			require.Equal(t, w.spec.RequestRate, x.in.Share.Requests)
+			if asked > 1 {
+				require.InDelta(t, 3, x.in.Share.First.Turn.Seconds(), 0.1, "where the one before has left off")
+			}
+			asked++
+			x.took = 10 * time.Second
+			x.result.Totals.Busy, x.result.Paced = x.took, x.took
+			x.result.Turns, x.result.NextTurn = n, wire.NextTurn{Turn: 3 * time.Second}
+		default:
+			if saved > 0 { // it is known now
+				require.LessOrEqual(t, x.in.Share.Requests, job.Rate(1), "next to nothing")
+				require.Zero(t, x.in.Share.First)
+			}
+			if x.in.Stage.Name == "save" {
+				beside += w.inStage("ask")
+				saved++
+			}
+			x.took = time.Second
+			x.result.Turns, x.result.Totals.Busy = 0, 0
+			x.result.NextTurn = wire.NextTurn{Turn: x.in.Share.First.Turn - x.took}
+		}
+	}
+	report := w.mustRun()
+	require.EqualValues(t, 1000, report.OK)
+	require.Equal(t, asked, saved)
+	require.GreaterOrEqual(t, beside, asked-2, "all but the first, and what follows the last")
+}

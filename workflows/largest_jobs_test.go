@@ -108,7 +108,7 @@ var bounds = []struct {
 		job.Report.LegManifests job.Redrive.Manifests job.Redrive.Done wire.JobState.Heads`},
 	{list, coordinate.FeedLegs + 1, `
 		job.Report.Manifests job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Answer.Heard`},
-	{list, wire.MaxKeyTurns, "wire.NextTurn.Keys"},
+	{list, wire.MaxKeyBytes, "wire.NextTurn.Keys"},
 	{list, limits.MaxSlots, "wire.StartInput.Loop wire.LoopWorkState.Slots job.LoopReport.At"},
 	{list, limits.MaxStages, `
 		job.Outcomes.Stages job.Report.UnservedPools
@@ -188,6 +188,8 @@ func jobRows(l *fullest) []row {
 	process := full(wire.ProcessInput{}, inputsOfOthers).(wire.ProcessInput)
 	usual := process
 	usual.Verdict = nil // one suspected batch runs at a time
+	usual.Share = new(*process.Share)
+	usual.Share.First.Keys = usual.Share.First.Keys[:wire.LeastKeyBytes] // all at once have MaxKeyBytes more at most
 	report := full(job.Report{}, kinds)
 	legResult := full(wire.LegResult{}, "wire.LegResult.Loop")
 
@@ -219,7 +221,7 @@ func jobRows(l *fullest) []row {
 		{"result of a leg", legResult, mostSent},
 		{"what a leg has kept", wire.FromLeg[any]{Value: kept}, mostSent},
 		{"an execution", process, mostSent},
-		{"all executions of a page at once", repeated(usual, wire.PageBatches), mostMessage},
+		{"all executions of a page at once", repeated(usual, wire.PageBatches), mostMessage - text.Base64Size(wire.MaxKeyBytes)},
 		{"result of an execution", full(wire.ProcessResult{}, resultsOfOthers), mostSent},
 		{"heartbeat", full(wire.Hint{}, ""), mostSent},
 		{"Commit", commit, mostSent},

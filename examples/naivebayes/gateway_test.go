@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/temporal/devserver"
+	"github.com/stint-run/stint/internal/test/programs"
 	"github.com/stint-run/stint/internal/test/pytest"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
@@ -76,9 +77,7 @@ func TestReadme_Gateway(t *testing.T) {
 
 	for _, name := range []string{"curl", "python3"} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(name); err != nil {
-				t.Skipf("there is no %s on this machine", name)
-			}
+			programs.Find(t, name)
 			step := steps[name]
 			limited, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()

@@ -212,23 +212,6 @@ type Share struct {
 	First NextTurn `json:"f,omitzero"`
 }
 
-// NextTurn is when the next request may be begun of a share of limits.
-type NextTurn struct {
-	// Turn is when, from the start of an execution or from its end. Below 0: its turn came so long ago.
-	Turn time.Duration `json:"turn,omitempty"`
-	// Keys are the values of a field whose turns come later: the latest ones, at most MaxKeyTurns.
-	Keys []KeyTurn `json:"keys,omitempty"`
-}
-
-// KeyTurn is when the next turn of a value comes.
-type KeyTurn struct {
-	Key  uint32        `json:"k"` // a digest of the value
-	Turn time.Duration `json:"t"`
-}
-
-// MaxKeyTurns is the most values whose turns are handed from one batch to the next.
-const MaxKeyTurns = 32
-
 // Todo returns how many are to be done.
 func (in *ProcessInput) Todo() int64 {
 	if in.Take > 0 {
@@ -246,6 +229,8 @@ func (in *ProcessInput) Valid() error {
 		return errors.New("it has been through a step, and no stage says what to read of that")
 	case in.Clock != nil && (in.Clock.Every < 0 || in.Clock.Slot < 0 || in.Clock.Slot >= limits.MaxSlots || in.Clock.Next < 0 || in.Clock.Skipped < 0):
 		return fmt.Errorf("slot %d of a loop, from tick %d on, every %v", in.Clock.Slot, in.Clock.Next, in.Clock.Every)
+	case in.Share != nil && in.Share.First.Keys.Valid() != nil:
+		return in.Share.First.Keys.Valid()
 	}
 	return in.Batch.Valid()
 }

@@ -49,10 +49,8 @@ func NewAllowance(share *wire.Share) *Allowance {
 	now := time.Now()
 	a.from = now.Add(a.share.First.Turn)
 	a.all = a.newQuota(a.from)
-	for _, k := range a.share.First.Keys {
-		if a.later == nil {
-			a.later = map[uint32]time.Time{}
-		}
+	a.later = map[uint32]time.Time{}
+	for _, k := range a.share.First.Keys.All() {
 		a.later[k.Key] = now.Add(k.Turn)
 	}
 	return a
@@ -313,6 +311,12 @@ func (c *Caller) takeTurn(items []Item) bool {
 
 // unkeyed are the keys of a call: its items may have any values.
 var unkeyed = []string{""}
+
+// Limited reports whether anything limits requests: otherwise [Call.Take] needs to know nothing of them.
+func (c *Call) Limited() bool {
+	a := c.lane.watch.limits.Allowance
+	return a != nil && a.limits()
+}
 
 // LimitedBy returns the field whose values limits hold by; "": they hold for all items together.
 func (c *Call) LimitedBy() string {

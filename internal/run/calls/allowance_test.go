@@ -300,33 +300,59 @@ func TestAllowance_OverBatches(t *testing.T) {
 	}
 }
 
-// Values whose turn has not come are handed over, the latest ones by themselves; others begin at once.
+// H2: values whose turn has not come are handed over, and by another batch, too; others begin at once.
 func TestAllowance_KeysAreHandedOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAllowance(&wire.Share{Requests: 1000, By: "k"}) // one a minute
-		for i := range 100 {
+		began := time.Now()
+		share := &wire.Share{Requests: 1000, By: "k"} // one a minute
+		take := func(a *Allowance, key string, want time.Duration) {
+			r, ok := a.Take(nil, Wanted{Items: []Item{{}}, Keys: []string{key}})
+			require.True(t, ok)
+			r.Done(job.Usage{}, true)
+			require.Equal(t, want, time.Since(began), key)
+		}
+		a := NewAllowance(share)
+		for i := range 400 {
+			take(a, string(rune(i)), time.Duration(i)*10*time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
+		}
+		turns, values := a.Taken()
+		require.EqualValues(t, 400, turns)
+		require.EqualValues(t, 400, values)
+		share.First = a.Next()
+		require.Zero(t, share.First.Turn)
+		require.Len(t, share.First.Keys.All(), 400)
+		b := NewAllowance(share)
+		take(b, "other", 4*time.Second)
+		share.First = b.Next()
+		c := NewAllowance(share)
+		take(c, string(rune(0)), time.Minute)
+		take(c, string(rune(399)), time.Minute+3990*time.Millisecond)
+		take(c, "other", time.Minute+4*time.Second)
+	})
+}
+
+// Of too many values the latest are handed over, and all others wait for the latest of the rest: as long as that is, in
+// batches that follow, too.
+func TestAllowance_TooManyKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		share := &wire.Share{Requests: 1000, By: "k"} // one a minute
+		a := NewAllowance(share)
+		for i := range wire.MaxKeyTurns + 100 {
 			r, ok := a.Take(nil, Wanted{Items: []Item{{Ordinal: int64(i)}}, Keys: []string{string(rune(i))}})
 			require.True(t, ok)
 			r.Done(job.Usage{}, true)
-			time.Sleep(time.Second / 10)
+			time.Sleep(time.Millisecond)
 		}
-		turns, values := a.Taken()
-		require.EqualValues(t, 100, turns)
-		require.EqualValues(t, 100, values)
 		next := a.Next()
-		require.Len(t, next.Keys, wire.MaxKeyTurns)
-		require.InDelta(t, 56.7, next.Turn.Seconds(), 0.2, "the latest of the others")
-		few := NewAllowance(&wire.Share{Requests: 1000, By: "k", First: wire.NextTurn{Keys: []wire.KeyTurn{{Key: digestOf("late"), Turn: 30 * time.Second}}}})
-		began := time.Now()
-		for _, key := range []string{"other", "late"} {
-			r, ok := few.Take(nil, Wanted{Items: []Item{{}}, Keys: []string{key}})
-			require.True(t, ok)
-			r.Done(job.Usage{}, true)
-			if key == "other" {
-				require.Zero(t, time.Since(began))
-			}
-		}
-		require.Equal(t, 30*time.Second, time.Since(began))
+		require.Len(t, next.Keys.All(), wire.MaxKeyTurns)
+		const rest = 59 * time.Second // they came a second ago
+		require.InDelta(t, rest.Seconds(), next.Turn.Seconds(), 0.002)
+		share.First = next
+		b := NewAllowance(share)
+		time.Sleep(time.Second)
+		require.Equal(t, next.Turn-time.Second, b.Next().Turn, "none of these have been seen by this batch")
 	})
 }

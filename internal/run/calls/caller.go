@@ -12,7 +12,7 @@ import (
 )
 
 // Caller makes calls of one batch in a lane. Whatever a call does, the items that it was given end with
-// one outcome each: a call that fails as a whole is retried, and then halved until the fault is
+// one outcome each: a call that fails as a whole is retried, unless that cannot help, and then halved until the fault is
 // on single items. An item that fails its call every time costs at most 2·log2(n) + attempts
 // further calls in a call of n.
 type Caller struct {
@@ -87,7 +87,9 @@ func (c *Caller) Run(items []Item) error {
 // run is Run after the first attempt, if there has been one.
 func (c *Caller) run(items []Item, first *attempt) error {
 	var fault *Fault
-	for try := 1; try <= c.Limits.Attempts; try++ {
+	try := 0
+	for try < c.Limits.Attempts && (fault == nil || !fault.Final) {
+		try++
 		if len(items) == 0 {
 			return nil
 		}
@@ -111,10 +113,10 @@ func (c *Caller) run(items []Item, first *attempt) error {
 	case 0:
 		return nil
 	case 1:
-		c.failAlone(fault, c.Limits.Attempts)
+		c.failAlone(fault, try)
 		return nil
 	}
-	return c.halve(items, c.Limits.Attempts)
+	return c.halve(items, try)
 }
 
 // inPieces runs the items that a full call has left, fewer at once.
@@ -366,7 +368,7 @@ func CauseOf(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// halve gives each half one try and a single item one more; tries have been made of the whole.
+// halve gives each half one try and a single item one more, unless that cannot help; tries have been made of the whole.
 func (c *Caller) halve(items []Item, tries int) error {
 	c.Isolations++
 	middle := len(items) / 2
@@ -375,12 +377,15 @@ func (c *Caller) halve(items []Item, tries int) error {
 			return ErrEnding
 		}
 		rest, fault, err := c.call(half, true, nil)
-		if fault != nil && !fault.Full && len(rest) == 1 {
+		more := tries + 1
+		if fault != nil && !fault.Full && !fault.Final && len(rest) == 1 {
 			c.Retries++
-			if rest, fault, err = c.call(rest, true, nil); fault != nil && len(rest) == 1 {
-				c.failAlone(fault, tries+2)
-				continue
-			}
+			more++
+			rest, fault, err = c.call(rest, true, nil)
+		}
+		if fault != nil && !fault.Full && len(rest) == 1 {
+			c.failAlone(fault, more)
+			continue
 		}
 		switch {
 		case fault != nil && fault.Full:

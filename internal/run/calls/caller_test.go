@@ -105,6 +105,29 @@ func TestCaller_OneBadItem(t *testing.T) {
 	}
 }
 
+// K8: a call of which it is known that it fails again is halved at once, and an item of which it is known is not tried
+// again.
+func TestCaller_FinalFault(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 33; n++ {
+		for position := range n {
+			h := failing(func(ordinal int64) error {
+				if ordinal == int64(position) {
+					return &Fault{Kind: job.KindError, Final: true}
+				}
+				return nil
+			})
+			c := newCaller(t, h, 3)
+			require.NoError(t, c.Run(items(n)))
+			requireOutcomes(t, c, n, map[int64]bool{int64(position): true})
+			require.LessOrEqual(t, h.calls()-1, 2*depth(n), "n %d, position %d", n, position)
+			tries := outcomes(c.Answer)[position].Tries
+			require.LessOrEqual(t, int(tries), depth(n)+1)
+			require.Zero(t, c.Retries)
+		}
+	}
+}
+
 func TestCaller_SeveralBadItems(t *testing.T) {
 	t.Parallel()
 	random := jobtest.Seeded(t, 12)

@@ -33,6 +33,8 @@ type Fault struct {
 	// Full says that the items without an outcome have not failed: there was no room for theirs. They
 	// are called again, fewer at once. A call of one item is never full.
 	Full bool
+	// Final says that the same items would fail again: a call of several is halved at once.
+	Final bool
 	// After says that the item, or each of the call's items, is to be called again after that time, and has not
 	// failed; 0: it has. See [RetryAfterError].
 	After time.Duration

@@ -1,10 +1,8 @@
 package calls
 
 import (
-	"cmp"
 	"hash/fnv"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/stint-run/stint/internal/base/backoff"
@@ -159,7 +157,7 @@ const maxGap = 5 * time.Second
 func digestOf(key string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // a hash takes anything
-	return h.Sum32()
+	return h.Sum32() % wire.Keys
 }
 
 // await waits for the turn of an item. It returns false if soon is closed before, unless items behind it have been
@@ -213,27 +211,17 @@ func (a *Allowance) Next() wire.NextTurn {
 	return a.nextByKey(time.Now())
 }
 
-// nextByKey is Next if limits hold by a field: the latest of the turns that are still to come, and for all other values
-// the one after these.
-func (a *Allowance) nextByKey(now time.Time) (next wire.NextTurn) {
+// nextByKey is Next if limits hold by a field: the turns that are still to come.
+func (a *Allowance) nextByKey(now time.Time) wire.NextTurn {
 	turns := maps.Clone(a.later)
-	if turns == nil {
-		turns = map[uint32]time.Time{}
-	}
 	for key, q := range a.by {
-		turns[digestOf(key)] = q.last()
+		turns[digestOf(key)] = later(turns[digestOf(key)], q.last())
 	}
+	keys := make([]wire.KeyTurn, 0, len(turns))
 	for key, at := range turns {
-		if at.After(now) {
-			next.Keys = append(next.Keys, wire.KeyTurn{Key: key, Turn: at.Sub(now)})
-		}
+		keys = append(keys, wire.KeyTurn{Key: key, Turn: at.Sub(now)})
 	}
-	slices.SortFunc(next.Keys, func(a, b wire.KeyTurn) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(a.Key, b.Key)) })
-	if len(next.Keys) > wire.MaxKeyTurns {
-		next.Turn = next.Keys[wire.MaxKeyTurns].Turn
-		next.Keys = next.Keys[:wire.MaxKeyTurns]
-	}
-	return next
+	return wire.NextTurns(max(0, a.from.Sub(now)), keys, wire.MaxKeyTurns)
 }
 
 // Taken returns how many turns have been taken, and for how many values.

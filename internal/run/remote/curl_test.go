@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-run/stint/internal/run/command"
+	"github.com/stint-run/stint/internal/test/programs"
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
@@ -75,7 +76,7 @@ func TestCurl(t *testing.T) {
 				require.NotContains(t, line, key)
 				require.NotContains(t, line, other)
 				require.Equal(t, got[0], parsed(t, line, server, variables))
-				if _, err := exec.LookPath("curl"); err != nil {
+				if !programs.Has(t, "curl") {
 					continue
 				}
 				shell := exec.Command("sh")

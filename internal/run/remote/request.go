@@ -17,7 +17,7 @@ type Request struct {
 	faults []*Fault // of each item; nil: it is part of the request
 	sent   int      // items that are part of it
 
-	estimate Usage
+	estimate Usage // of a model; otherwise Estimate finds it, if it is wanted
 }
 
 // NewRequest returns the request of a call's items: of exactly one, unless the endpoint takes several. Items that
@@ -63,7 +63,6 @@ func (e *Endpoint) fill(r *Request, item *command.Item) (err error) {
 		r.body, r.estimate, err = e.model.chat(item)
 	case e.body != nil:
 		r.body, err = e.body.append(nil, item)
-		r.estimate.In = Tokens(string(r.body))
 	}
 	return err
 }
@@ -98,7 +97,6 @@ func (e *Endpoint) fillArray(r *Request, items []command.Item) {
 		r.body = body
 	}
 	r.body = append(r.body, ']')
-	r.estimate.In = Tokens(string(r.body))
 }
 
 // header returns the headers of an item's request, but for the key that makes it idempotent. They are not to be changed.
@@ -132,4 +130,9 @@ func (r *Request) Size() int { return len(r.body) }
 // Estimate returns how many tokens the request takes, for a limit of tokens per minute: In by Tokens, of the prompts
 // and the schema, or of the body if there is no model; Out as many as the model may answer at most, as providers count
 // them, 500 if that is not limited, and 0 for vectors or without a model.
-func (r *Request) Estimate() Usage { return r.estimate }
+func (r *Request) Estimate() Usage {
+	if r.estimate == (Usage{}) && r.body != nil {
+		r.estimate.In = Tokens(string(r.body))
+	}
+	return r.estimate
+}

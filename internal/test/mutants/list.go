@@ -359,4 +359,19 @@ var mutants = []mutant{
 		old: "	if item < a.furthest {\n		return false\n	}\n	a.givenUp", new: "	a.givenUp",
 		pkg: "./internal/run/calls", tests: "TestAllowance_Budget",
 	},
+	{
+		name: "limits: turns of values that no batch takes are left to later ones", file: "workflows/internal/dispatch/share.go",
+		old: "	d.mergeTurns(batches - held)\n", new: "",
+		pkg: "./workflows", tests: "TestLimits_OfValues",
+	},
+	{
+		name: "limits: a stage that makes no requests takes a turn", file: "workflows/internal/dispatch/share.go",
+		old: "case d.rate.turnless[stage]:", new: "case false:",
+		pkg: "./workflows", tests: "TestLimits_OfOtherStages",
+	},
+	{
+		name: "calls: one that fails for good is made again", file: "internal/run/calls/caller.go",
+		old: " && (fault == nil || !fault.Final) {", new: " {",
+		pkg: "./internal/run/calls", tests: "TestCaller_FinalFault",
+	},
 }

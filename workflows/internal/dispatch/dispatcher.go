@@ -127,11 +127,11 @@ func (d *Dispatcher) dispatch() {
 		if !ok {
 			return
 		}
-		share, ok := d.share()
+		share, busy, ok := d.share()
 		if !ok {
 			return
 		}
-		t, ok := d.next()
+		t, ok := d.next(busy)
 		if !ok {
 			return
 		}
@@ -140,9 +140,13 @@ func (d *Dispatcher) dispatch() {
 	}
 }
 
-// next takes the first task that may run now. It returns false if there is none.
-func (d *Dispatcher) next() (task, bool) {
+// next takes the first task that may run now; if turnless is set, the first of a stage that makes no requests. It returns
+// false if there is none.
+func (d *Dispatcher) next(turnless bool) (task, bool) {
 	d.look()
+	if turnless {
+		d.Gate.Only(d.rate.turnless)
+	}
 	if d.sofar.Outage != nil && len(d.flying) == 0 {
 		// What failed may wait for the host of one input only: another one's batches are not held up by it.
 		if t, ok := d.Supply.Next(); ok {
@@ -167,10 +171,8 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 	if share != nil && t.Stage != "" {
 		share.Each = d.each(t.Stage)
 	}
-	t.share, t.begun = shareOf(share), false
-	if len(d.rate.turns) > 0 {
-		d.rate.turns = d.rate.turns[1:]
-	}
+	t.turn, t.begun = d.takeTurn(share, t.Stage), false
+	t.share = shareOf(share)
 	t.Runs++
 	flying := &t
 	d.flying = append(d.flying, flying)

@@ -19,17 +19,34 @@ import (
 // of slow services would hold them up otherwise.
 
 // share returns what the next batch may use; nil: nothing limits that. ok is false if the batch has to wait for the end
-// of another one.
-func (d *Dispatcher) share() (s *wire.Share, ok bool) {
+// of another one. busy: others have the limits of requests and tokens, so that it must be one of a stage that makes none.
+func (d *Dispatcher) share() (s *wire.Share, busy, ok bool) {
 	l := d.rate.limits
 	if l.Budget == nil && l.Requests == 0 && l.Tokens == 0 {
-		return nil, true
+		return nil, false, true
 	}
 	s = &wire.Share{Each: d.each("")}
-	if ok = d.shareBudget(s) && d.shareRates(s); !ok {
-		return nil, false
+	if !d.shareBudget(s) {
+		return nil, false, false
 	}
-	return s, true
+	busy = !d.shareRates(s)
+	return s, busy, !busy || d.Gate != nil && len(d.rate.turnless) > 0
+}
+
+// takeTurn has a batch of a stage take the share's turn, so that others take the next one. A stage that makes no requests
+// leaves it to them, and is limited to next to nothing, in case that it makes some after all.
+func (d *Dispatcher) takeTurn(s *wire.Share, stage string) (taken bool) {
+	switch {
+	case s == nil || s.Requests == 0 && s.TokenRate == 0:
+		return false
+	case d.rate.turnless[stage]:
+		s.Requests, s.TokenRate, s.First = min(s.Requests, 1), min(s.TokenRate, 1), wire.NextTurn{}
+		return false
+	}
+	if len(d.rate.turns) > 0 {
+		d.rate.turns = d.rate.turns[1:]
+	}
+	return true
 }
 
 // each returns what an item has used so far, on average: in a stage, or in all together if its name is empty.
@@ -146,8 +163,7 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 	if each := s.Each.Tokens(); l.Tokens > 0 && each > 0 {
 		need(times(tokens, values) / job.Rate(each))
 	}
-	s.By, s.First = d.Spec.LimitBy, d.nextTurn()
-	used := wire.Share{}
+	used, held := wire.Share{}, 0
 	for _, t := range d.flying {
 		switch {
 		case t.begun || d.rate.turnless[t.Stage]:
@@ -156,6 +172,7 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 			return false // it started before there was a limit
 		}
 		used.Requests, used.TokenRate = used.Requests+t.share.Requests, used.TokenRate+t.share.TokenRate
+		held++
 	}
 	part := func(limit, used job.Rate) (job.Rate, bool) {
 		if limit == 0 {
@@ -166,8 +183,12 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 	}
 	var ok, okTokens bool
 	s.Requests, ok = part(requests, used.Requests)
-	s.TokenRate, okTokens = part(tokens, used.TokenRate)
-	return ok && okTokens
+	if s.TokenRate, okTokens = part(tokens, used.TokenRate); !ok || !okTokens {
+		return false
+	}
+	d.mergeTurns(batches - held)
+	s.By, s.First = d.Spec.LimitBy, d.nextTurn(batches)
+	return true
 }
 
 // times returns a product, or the highest rate if that is higher.
@@ -183,7 +204,7 @@ func (d *Dispatcher) noteTurns(t task, r wire.ProcessResult) {
 	if t.share.Requests == 0 && t.share.TokenRate == 0 {
 		return
 	}
-	if !t.begun && !d.rate.turnless[t.Stage] {
+	if t.turn && !t.begun {
 		d.freeTurn(r.NextTurn)
 	}
 	if r.Values > 0 {
@@ -195,7 +216,9 @@ func (d *Dispatcher) noteTurns(t task, r wire.ProcessResult) {
 	if d.rate.turnless == nil {
 		d.rate.turnless = map[string]bool{}
 	}
-	d.rate.turnless[t.Stage] = r.Turns == 0
+	if delete(d.rate.turnless, t.Stage); r.Turns == 0 {
+		d.rate.turnless[t.Stage] = true
+	}
 }
 
 // maxValues bounds the values that count for how many batches a limit needs.
@@ -205,7 +228,7 @@ const maxValues = 10_000
 func (d *Dispatcher) receiveBegun() {
 	ReceiveEach(d.ctx, wire.SignalBegun, func(begun wire.Begun) {
 		i := slices.IndexFunc(d.flying, func(t *task) bool { return t.activityID() == begun.Activity })
-		if i >= 0 && !d.flying[i].begun {
+		if i >= 0 && d.flying[i].turn && !d.flying[i].begun {
 			d.flying[i].begun = true
 			d.freeTurn(begun.NextTurn)
 			d.Wake()
@@ -219,25 +242,42 @@ type freeTurn struct {
 	next wire.NextTurn
 }
 
+// from returns when its next request may be begun, and when those of values may that have a turn of their own, from a
+// time on.
+func (f freeTurn) from(now time.Time) (turn time.Duration, keys []wire.KeyTurn) {
+	since := now.Sub(f.at)
+	keys = f.next.Keys.All()
+	for i := range keys {
+		keys[i].Turn -= since
+	}
+	return max(-maxLate, f.next.Turn-since), keys
+}
+
 // freeTurn notes that the share of a batch is free.
 func (d *Dispatcher) freeTurn(next wire.NextTurn) {
 	d.rate.turns = append(d.rate.turns, freeTurn{workflow.Now(d.ctx), next})
 }
 
-// nextTurn returns when the next request may be begun of the share that was free first, from now on.
-func (d *Dispatcher) nextTurn() (next wire.NextTurn) {
+// mergeTurns leaves no more shares free than so many batches take, and at least one. The others are merged into that, with
+// the latest turn of each value: if they waited until a batch takes them, values could use one after the other.
+func (d *Dispatcher) mergeTurns(batches int) {
+	now, turns := workflow.Now(d.ctx), &d.rate.turns
+	for d.Spec.LimitBy != "" && len(*turns) > max(1, batches) {
+		turn, keys := (*turns)[0].from(now)
+		other, more := (*turns)[1].from(now)
+		(*turns)[1] = freeTurn{now, wire.NextTurns(max(turn, other), append(keys, more...), wire.MaxKeyTurns)}
+		*turns = (*turns)[1:]
+	}
+}
+
+// nextTurn returns when the next request may be begun of the share that was free first, from now on. There are so many
+// batches in flight at most: what all of them are given together is bounded.
+func (d *Dispatcher) nextTurn(batches int) wire.NextTurn {
 	if len(d.rate.turns) == 0 {
-		return next
+		return wire.NextTurn{}
 	}
-	free := d.rate.turns[0]
-	since := workflow.Now(d.ctx).Sub(free.at)
-	next.Turn = max(-maxLate, min(free.next.Turn-since, time.Hour))
-	for _, k := range free.next.Keys {
-		if k.Turn > since {
-			next.Keys = append(next.Keys, wire.KeyTurn{Key: k.Key, Turn: min(k.Turn-since, time.Hour)})
-		}
-	}
-	return next
+	turn, keys := d.rate.turns[0].from(workflow.Now(d.ctx))
+	return wire.NextTurns(turn, keys, max(wire.LeastKeyTurns, wire.MaxKeyTurns/batches))
 }
 
 // maxLate is how much of the time between two batches is made up for.

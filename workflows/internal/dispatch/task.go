@@ -26,6 +26,7 @@ type task struct {
 	excused bool       // however that execution ends, it is not a failure of the batch
 	pace    job.Rate   // of that execution; 0: no limit
 	share   wire.Share // of that execution; zero: nothing limits it
+	turn    bool       // that share has a turn that no other one has
 	begun   bool       // it has begun its last request
 }
 

@@ -18,8 +18,9 @@ type Gate struct {
 
 	places  int
 	bounds  []wire.StageBound
-	flying  map[string]int // by stage
-	waiting []int          // by step
+	flying  map[string]int  // by stage
+	waiting []int           // by step
+	only    map[string]bool // the stages that it lets through; nil: all
 }
 
 // New makes the gate of steps that belong to the stages named. between returns how many batches that have not started
@@ -34,7 +35,7 @@ func (g *Gate) Open() { g.open = true }
 // Begin takes a new look at the leg: it has so many places in its window, and nothing that the gate does not know of is
 // in flight or has returned.
 func (g *Gate) Begin(places int, bounds []wire.StageBound) {
-	g.places, g.bounds = places, bounds
+	g.places, g.bounds, g.only = places, bounds, nil
 	clear(g.flying)
 	for step := range g.waiting {
 		g.waiting[step] = 0
@@ -44,6 +45,9 @@ func (g *Gate) Begin(places int, bounds []wire.StageBound) {
 	}
 }
 
+// Only has it let only these stages through, until the next look.
+func (g *Gate) Only(stages map[string]bool) { g.only = stages }
+
 // Flies counts a batch of a step that is in flight.
 func (g *Gate) Flies(step int) { g.flying[g.stages[step]]++ }
 
@@ -52,8 +56,11 @@ func (g *Gate) Returned(step int) { g.waiting[step]++ }
 
 // Free reports whether a batch may start a step now.
 func (g *Gate) Free(step int) bool {
-	if g.open {
+	switch {
+	case g.open:
 		return true
+	case g.only != nil && !g.only[g.stages[step]]:
+		return false
 	}
 	if b := g.bound(step); b != nil && g.flying[g.stages[step]] >= b.Share {
 		return false
