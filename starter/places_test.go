@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/internal/base/standard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,10 +30,10 @@ func TestR14_AWorkingDirectoryThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, check(elsewhere, never, "--state", "/s"))
 	require.NoError(t, check(elsewhere, func(dir string) bool { return dir != p.Dir }), "the state lies in a directory of its own")
 	require.NoError(t, check(byDefault, func(string) bool { return true }))
-	require.True(t, isWritable(t.TempDir()))
-	require.False(t, isWritable(filepath.Join(t.TempDir(), "none")))
+	require.True(t, standard.Writable(t.TempDir()))
+	require.False(t, standard.Writable(filepath.Join(t.TempDir(), "none")))
 
 	gone := t.TempDir()
 	require.NoError(t, os.Remove(gone))
-	require.False(t, isWritable(gone))
+	require.False(t, standard.Writable(gone))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/collector"
+	"github.com/stint-run/stint/internal/base/standard"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"golang.org/x/term"
@@ -228,7 +229,7 @@ func Main(h worker.Handler, options ...Options) {
 		dir = "."
 	}
 	os.Exit(Execute(context.Background(), Program{
-		Stdin: standardInput(), Stdout: os.Stdout, outputClosed: outputClosed(), OutliveReaders: outliveReaders, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
+		Stdin: standardInput(), Stdout: os.Stdout, outputClosed: standard.OutputClosed(), OutliveReaders: standard.OutliveReaders, Stderr: os.Stderr, Env: os.Environ(), Dir: dir,
 		Signals: signals, Terminal: term.IsTerminal(int(os.Stderr.Fd())), TerminalOut: term.IsTerminal(int(os.Stdout.Fd())), Exit: os.Exit,
 		Width: func() int {
 			width, _, _ := term.GetSize(int(os.Stderr.Fd())) // 0 if there is an error
@@ -236,6 +237,14 @@ func Main(h worker.Handler, options ...Options) {
 		},
 		Handler: h, Options: o,
 	}, os.Args[1:]))
+}
+
+// standardInput returns the standard input, or a reader that fails if it is closed.
+func standardInput() io.Reader {
+	if standard.InputClosed() {
+		return closedFile{"input"}
+	}
+	return os.Stdin
 }
 
 // closedFile stands for a standard file that was closed when the program began. It is an io.Reader and an io.Writer.

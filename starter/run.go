@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/location"
+	"github.com/stint-run/stint/internal/base/standard"
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/run/guard"
 	"github.com/stint-run/stint/internal/temporal/devserver"
@@ -151,7 +152,7 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 		return err
 	}
 	spec = o.named(spec, whatRuns(p, spec, handler, pools), p)
-	if err := o.checkPlaces(cmd.Flags(), p, spec, isWritable); err != nil {
+	if err := o.checkPlaces(cmd.Flags(), p, spec, standard.Writable); err != nil {
 		return err
 	}
 	state := p.path(o.state)

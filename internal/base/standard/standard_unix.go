@@ -1,9 +1,8 @@
 //go:build unix
 
-package starter
+package standard
 
 import (
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,17 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardInput returns the standard input, or a reader that fails if it is closed.
-func standardInput() io.Reader {
-	if isClosed(int(os.Stdin.Fd()), unix.O_RDONLY) {
-		return closedFile{"input"}
-	}
-	return os.Stdin
-}
+// InputClosed reports whether the standard input was closed when the program began.
+func InputClosed() bool { return isClosed(int(os.Stdin.Fd()), unix.O_RDONLY) }
 
-// outputClosed reports whether nothing that is written to the standard output gets anywhere, but for a /dev/null that a
+// OutputClosed reports whether nothing that is written to the standard output gets anywhere, but for a /dev/null that a
 // shell has opened.
-func outputClosed() bool { return isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) }
+func OutputClosed() bool { return isClosed(int(os.Stdout.Fd()), unix.O_WRONLY) }
 
 // isClosed reports whether a standard file was closed when the program began, or is not open for what it is needed for.
 // Go's runtime has opened /dev/null in its place, for reading and writing, once for each. A program that starts this
@@ -68,9 +62,9 @@ func isShared(number, flags int) bool {
 	return shared
 }
 
-// outliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word.
+// OutliveReaders has a write to a pipe that nobody reads any more fail, instead of ending this process without a word.
 // Programs that it starts are not affected.
-func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+func OutliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// isWritable reports whether files can be made in a directory.
-func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+// Writable reports whether files can be made in a directory.
+func Writable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }

@@ -1,0 +1,2 @@
+// Package standard knows the standard files of this process, and what its system says of them.
+package standard
