@@ -274,7 +274,7 @@ func (r *reused) changed(items []record, next *int, unique bool) []record {
 	return items
 }
 
-// Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
+// J1: Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
 // only items are called that the last completed run did not have as they are, with a result.
 func TestReuse_RandomRuns(t *testing.T) {
 	t.Parallel()
@@ -342,7 +342,7 @@ func (r *reused) damage() string {
 	return name + " is something else"
 }
 
-// An index that is lost, cut or damaged costs calls, and never changes the output.
+// J4: An index that is lost, cut or damaged costs calls, and never changes the output.
 func TestReuse_DamagedIndex(t *testing.T) {
 	t.Parallel()
 	for round := range jobtest.Rounds(60) {
@@ -368,7 +368,7 @@ func TestReuse_DamagedIndex(t *testing.T) {
 	}
 }
 
-// A filter that gets whole batches has the short ways: of a first run, of one in which nothing has changed, and of one
+// J1: A filter that gets whole batches has the short ways: of a first run, of one in which nothing has changed, and of one
 // in which something has.
 func TestReuse_Filter(t *testing.T) {
 	t.Parallel()
@@ -425,7 +425,7 @@ func TestReuse_Filter(t *testing.T) {
 	}
 }
 
-// What the report says of the earlier run: which one, and how many of its items are gone.
+// J2, J3: What the report says of the earlier run: which one, and how many of its items are gone.
 func TestReuse_Report(t *testing.T) {
 	t.Parallel()
 	f := setup(t, "in.jsonl", `{"id":1,"v":1}`+"\n"+`{"id":2,"v":1}`+"\n"+`{"id":3,"v":1}`+"\n")

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/internal/base/standard"
+	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 )
 

@@ -247,7 +247,7 @@ func TestReuse_Killed(t *testing.T) {
 	require.Empty(t, b.read("witness"))
 }
 
-// J4: Three ticks of a schedule over files that grow, of which the worker is killed in the second: each record is called
+// J5: Three ticks of a schedule over files that grow, of which the worker is killed in the second: each record is called
 // once, but for what was in hand.
 func TestReuse_Schedule(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ func (k *kept) publish() *Index {
 	return x
 }
 
-// Every item is found, wherever it is looked up, with its own result and no other one; and nothing else is.
+// J4: Every item is found, wherever it is looked up, with its own result and no other one; and nothing else is.
 func TestIndex_Random(t *testing.T) {
 	sorted := maxSorted
 	t.Cleanup(func() { maxSorted = sorted })
@@ -147,7 +147,7 @@ func TestIndex_Random(t *testing.T) {
 	}
 }
 
-// An item takes at most 26 bytes on the disk, and an open index little memory.
+// J4: An item takes at most 26 bytes on the disk, and an open index little memory.
 func TestIndex_Size(t *testing.T) {
 	t.Parallel()
 	k := newKept(t)
