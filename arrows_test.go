@@ -22,7 +22,7 @@ var layers = []string{
 	"internal/temporal/entry", "internal/temporal/devserver", "internal/feedclient", "internal/feedclient/feedsim",
 	"jobs",
 	"internal/data/pipeline", "internal/data/records", "internal/data/store/object", "internal/data/store/local",
-	"internal/data/store/bucket", "internal/data/store", "internal/data/ledger", "internal/data/stages",
+	"internal/data/store/bucket", "internal/data/store", "internal/data/failures", "internal/data/ledger", "internal/data/stages",
 	"internal/data/stages/stagestest", "internal/data/reuse", "internal/data/newfiles", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
 	"internal/data/feeds", "internal/data/loops",
 	"internal/run/watchdog", "internal/run/frames", "internal/run/meters", "internal/run/guard", "internal/run/command",

@@ -41,6 +41,7 @@ type execution struct {
 	line     *line
 	hope     *calls.Hope
 	trials   *calls.Trials
+	rules    *calls.Rules
 	allow    *calls.Allowance
 	allBegun atomic.Bool // all items have been handed out, and none is called again
 	idle     bool        // that, and no request has waited for its turn, when that was looked at last
@@ -78,6 +79,10 @@ func (e *execution) open() error {
 	in := &e.in
 	e.entry = wire.Entry{Batch: in.Batch}
 	e.entry.Count = 0
+	var err error
+	if e.rules, err = calls.NewRules(in.Calls, in.StageName()); err != nil {
+		return ledger.Permanent(job.ErrorInvalid, err)
+	}
 	if err := e.openEnds(); err != nil {
 		return err
 	}

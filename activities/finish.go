@@ -43,7 +43,7 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 	if err := p.Sweep(ctx); err != nil {
 		return wire.FinishResult{}, err
 	}
-	return wire.FinishResult{Output: p.Output, Books: p.Books, Gone: gone}, nil
+	return wire.FinishResult{Output: p.Output, Books: p.Books, Gone: gone, Failures: p.Failures}, nil
 }
 
 // Commit writes a manifest. The manifest counts only when its result has been accepted, so a
@@ -76,15 +76,16 @@ func (a *Activities) WriteReport(ctx context.Context, in wire.ReportInput) error
 }
 
 // WriteFailures writes the error records of all items that have failed so far to the job's errors file, replacing what
-// is there, and returns where that is. It is empty if there are no records. Finish replaces the file once the job has
+// is there. Finish replaces the file once the job has
 // been resumed and completes.
-func (a *Activities) WriteFailures(ctx context.Context, in wire.FailuresInput) (location string, err error) {
-	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (string, error) {
+func (a *Activities) WriteFailures(ctx context.Context, in wire.FailuresInput) (wire.FailuresResult, error) {
+	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.FailuresResult, error) {
 		p, err := outputs.NewPublication(ctx, a.opts.Access, in.Ref, in.Spec)
 		if err != nil {
-			return "", err
+			return wire.FailuresResult{}, err
 		}
 		p.Links = ledger.Along(p.Dir, in.Manifests)
-		return p.PublishErrors(ctx)
+		location, err := p.PublishErrors(ctx)
+		return wire.FailuresResult{Location: location, Failures: p.Failures}, err
 	})
 }

@@ -106,7 +106,7 @@ func TestFinish_JoinsParts(t *testing.T) {
 
 			var published wire.Done
 			require.NoError(t, json.Unmarshal([]byte(f.read("out.jsonl.stint/"+f.ref.Run+"/DONE")), &published))
-			require.Equal(t, result, wire.FinishResult{Output: published.Output, Books: published.Books}, "DONE tells what has been published")
+			require.Equal(t, result, wire.FinishResult{Output: published.Output, Books: published.Books, Failures: published.Failures}, "DONE tells what has been published")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/internal/base/stall"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/ledger"
@@ -140,7 +141,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Totals.InputBytes = e.source.Bytes() // what is between two stages is not done
 	}
 	result.Totals.Add(job.Totals{
-		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: job.CallTimes(e.times.String()), Usage: e.allow.Used(),
+		Batches: 1, Repeated: e.repeated, Busy: time.Since(e.began), CallTimes: calltimes.Text(e.times.String()), Usage: e.allow.Used(),
 	})
 	return result, nil
 }

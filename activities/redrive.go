@@ -21,8 +21,11 @@ func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) 
 		if over, err := redrive.AlreadyPublished(ctx, a.opts.Access, in); err != nil || over {
 			return wire.PlanResult{Next: in.From, Done: true}, err
 		}
-		from := redrive.NewSource(a.opts.Access, a.inputs, in.Redrive)
-		return a.plan(ctx, dir, in.PlanInput, a.lister(in.Spec, from, a.beginAdding))
+		source, err := redrive.NewSource(a.opts.Access, a.inputs, in.Redrive)
+		if err != nil {
+			return wire.PlanResult{}, err
+		}
+		return a.plan(ctx, dir, in.PlanInput, a.lister(in.Spec, source, a.beginAdding))
 	})
 }
 

@@ -306,7 +306,8 @@ func (m *model) randomly(random *rand.Rand) {
 	m.decide = func(ordinal int64) outcomeOf {
 		switch n := random.IntN(100); {
 		case n < bad:
-			return outcomeOf{fault: &calls.Fault{Kind: job.KindCrash, Err: job.Error{Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
+			kind, typ := []string{job.KindCrash, job.KindError, job.KindExpired}[random.IntN(3)], []string{"", "A", "Bc"}[random.IntN(3)]
+			return outcomeOf{fault: &calls.Fault{Kind: kind, Err: job.Error{Type: typ, Message: fmt.Sprint(random.IntN(1000))}}, tries: 1 + random.IntN(3)}
 		case n%5 == 0:
 			return outcomeOf{drop: true}
 		case m.spec.Flatten && n%7 > 0:
@@ -328,9 +329,11 @@ func (m *model) randomly(random *rand.Rand) {
 	for range 4 {
 		bad = random.IntN(100)
 		m.spec.BatchItems = 1 + random.Int64N(12)
+		want := m.choose(random)
 		if random.IntN(3) > 0 {
 			m.run()
 			m.requireSwept()
+			require.ElementsMatch(m.t, want, m.again, "those that the expression selects, and no others")
 			continue
 		}
 		// Stopped: some batches are done, in any order. Another attempt does the others.
@@ -347,5 +350,38 @@ func (m *model) randomly(random *rand.Rand) {
 		m.newRun(fmt.Sprintf("run-%d", m.runs))
 		m.finishRun(m.goOn(heads...)...)
 		m.requireSwept()
+		require.ElementsMatch(m.t, want, m.again, "each once, over all attempts")
 	}
+}
+
+// choose gives the redrive to come an expression, or none, and returns the items that it must run.
+func (m *model) choose(random *rand.Rand) []int64 {
+	selects := func(job.Failure) bool { return true }
+	for range random.IntN(3) {
+		letter, n := fmt.Sprint(random.IntN(10)), random.IntN(7)
+		one := []struct {
+			where string
+			holds func(f job.Failure) bool
+		}{
+			{"kind=crash,expired", func(f job.Failure) bool { return f.Kind == "crash" || f.Kind == "expired" }},
+			{"kind!=crash", func(f job.Failure) bool { return f.Kind != "crash" }},
+			{"type=A", func(f job.Failure) bool { return f.Error.Type == "A" }},
+			{"type=B*,A", func(f job.Failure) bool { return f.Error.Type == "Bc" || f.Error.Type == "A" }},
+			{"message=" + letter, func(f job.Failure) bool { return strings.Contains(f.Error.Message, letter) }},
+			{fmt.Sprint("attempts>", n), func(f job.Failure) bool { return f.Attempts > n }},
+			{"source=*.jsonl", func(f job.Failure) bool { return strings.HasSuffix(f.Source, ".jsonl") }},
+			{"kind=lost", func(job.Failure) bool { return false }},
+		}[random.IntN(8)]
+		before := selects
+		selects = func(f job.Failure) bool { return before(f) && one.holds(f) }
+		m.redrive.Where = job.Where(strings.TrimSpace(string(m.redrive.Where) + " " + one.where))
+	}
+	m.t.Logf("where %q", m.redrive.Where)
+	want := []int64{}
+	for ordinal, f := range m.failed {
+		if !m.never[ordinal] && selects(f) {
+			want = append(want, ordinal)
+		}
+	}
+	return want
 }

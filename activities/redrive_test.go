@@ -133,7 +133,8 @@ func TestRedrive_SameBytes(t *testing.T) {
 }
 
 // Over random jobs, with inputs of all formats, any outcomes and any number of redrives, some of them
-// stopped and gone on with, the output is what a model says.
+// stopped and gone on with, the output is what a model says. W2: also with random expressions: only the items that these
+// select run again, the others stay as they were.
 func TestRedrive_RandomJobs(t *testing.T) {
 	t.Parallel()
 	for round := range 40 {
@@ -218,21 +219,24 @@ func TestRedrive_FinishRepeatableAtEveryStep(t *testing.T) {
 	for _, c := range []struct {
 		name, output string
 		remain       []int64
+		where        job.Where
 	}{
-		{"a file", "out.jsonl", nil},
-		{"a file that stays the same", "out.jsonl", []int64{3, 9, 10, 39}},
-		{"parts", "out/", []int64{9}},
-		{"split", "split/", []int64{9}},
+		{"a file", "out.jsonl", nil, ""},
+		{"a file that stays the same", "out.jsonl", []int64{3, 9, 10, 39}, ""},
+		{"parts", "out/", []int64{9}, ""},
+		{"split", "split/", []int64{9}, ""},
+		{"some of a file", "out.jsonl", []int64{39}, "message=9"},
+		{"none", "out.jsonl", nil, "type=Other"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for step := 0; failAtStep(t, c.output, c.remain, step); step++ {
+			for step := 0; failAtStep(t, c.output, c.remain, c.where, step); step++ {
 			}
 		})
 	}
 }
 
-func failAtStep(t *testing.T, output string, remain []int64, step int) (burnt bool) {
+func failAtStep(t *testing.T, output string, remain []int64, where job.Where, step int) (burnt bool) {
 	t.Helper()
 	f := setup(t, "in.jsonl", jobtest.Lines(40))
 	f.spec.BatchItems = 8
@@ -247,7 +251,7 @@ func failAtStep(t *testing.T, output string, remain []int64, step int) (burnt bo
 	m.run()
 	before, old := m.done, ""
 	old, _ = m.printed(false)
-	m.decide = failingAt(remain...)
+	m.decide, m.redrive.Where = failingAt(remain...), where
 	heads := m.begin()
 	ctx := jobtest.NewFuse(step)
 	result, err := f.finishOnce(ctx, f.finishInput(heads...))
@@ -262,7 +266,7 @@ func failAtStep(t *testing.T, output string, remain []int64, step int) (burnt bo
 		require.Equal(t, old, now, "step %d", step)
 	}
 	m.finished(f.finish(heads...), heads)
-	m.redrive = &job.Redrive{Manifests: before.Manifests, Output: *before.Output, Planned: before.Planned, Runs: []string{before.Run}}
+	m.redrive = &job.Redrive{Manifests: before.Manifests, Output: *before.Output, Planned: before.Planned, Where: where, Runs: []string{before.Run}}
 	again := f.finish(heads...)
 	m.finished(again, heads)
 	m.requireSwept()

@@ -129,7 +129,7 @@ func (e *execution) streamed() (lined, calls.Streamer) {
 	if e.reuse != nil && (in.Batch.From != nil || in.Batch.Count > mostNoted) {
 		return nil, nil
 	}
-	if in.Todo() != in.Batch.Count || in.Alone || in.Pace > 0 || e.acts.opts.Limiter != nil || in.Verdict != nil || in.Gathers() ||
+	if in.Todo() != in.Batch.Count || in.Alone || in.Pace > 0 || e.acts.opts.Limiter != nil || in.Verdict != nil || in.Gathers() || in.Calls.Ruled() ||
 		in.Flattens() || e.cuts.apart > 0 || e.trials.Any() || e.watch.Ending.Load() || !e.acts.distrust.trusts() {
 		return nil, nil
 	}

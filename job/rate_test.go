@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,25 +51,4 @@ func TestReport_TimeLeft(t *testing.T) {
 	left, ok = r.TimeLeft(Speed{Bytes: 500})
 	require.True(t, ok)
 	require.Zero(t, left, "the input has grown")
-}
-
-// 14.15: the percentiles are close to the true ones, whatever the calls are added up in.
-func TestCallTimes(t *testing.T) {
-	t.Parallel()
-	var timers [3]calltimes.Timer
-	for i := range 1000 { // 1 ms to 1,000 ms
-		timers[i%3].Add(time.Duration(i+1) * time.Millisecond)
-	}
-	var parts [3]CallTimes
-	for i := range timers {
-		parts[i] = CallTimes(timers[i].String())
-	}
-	all := parts[0].Plus(parts[1]).Plus("").Plus(parts[2])
-	require.Equal(t, all, parts[2].Plus(parts[1].Plus(parts[0])), "in any order")
-	require.Equal(t, time.Second, all.Longest())
-	require.Equal(t, time.Second, all.Percentile(100))
-	require.InEpsilon(t, 500*time.Millisecond, all.Percentile(50), 0.1)
-	require.InEpsilon(t, 950*time.Millisecond, all.Percentile(95), 0.1)
-	require.Zero(t, CallTimes("").Percentile(50))
-	require.Zero(t, CallTimes("what 41:3 5").Percentile(50), "what is not in its form is nothing")
 }

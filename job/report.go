@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
 )
@@ -63,7 +64,7 @@ type Totals struct {
 	CallMin   int64 `json:"call_min"`   // smallest call, in items
 	CallMax   int64 `json:"call_max"`   // largest call, in items
 	// CallTimes is how long these calls took.
-	CallTimes CallTimes `json:"call_times,omitempty"`
+	CallTimes calltimes.Text `json:"call_times,omitempty"`
 
 	// Usage is what calls have used of services that are paid for. LostUsage is that of executions which were lost with
 	// their workers, so far as these had reported it: their calls are made again, and count in Usage then.
@@ -372,6 +373,10 @@ type Report struct {
 	// SlowedSince is when the handler first asked this run to slow down; zero: it has not.
 	SlowedSince time.Time `json:"slowed_since,omitzero"`
 	Hooks       []HookRun `json:"hooks,omitempty"`
+
+	// Failures are the failed items whose records are in the errors file, by kind, type and pattern of their messages: the
+	// 20 largest groups, and one for all others, if there are any. Of a job that has completed, or has failed.
+	Failures []FailureGroup `json:"failures,omitempty"`
 
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`

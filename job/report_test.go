@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stretchr/testify/require"
 )
@@ -48,7 +49,7 @@ func TestTotals_AddCoversEveryField(t *testing.T) {
 			one.CallTimes = "5 2:1"
 			sum := one
 			sum.Add(one)
-			require.Equal(t, CallTimes("5 2:2"), sum.CallTimes)
+			require.Equal(t, calltimes.Text("5 2:2"), sum.CallTimes)
 			continue
 		}
 		var sum Totals

@@ -11,21 +11,18 @@ import (
 	"github.com/stint-run/stint/internal/base/limits"
 )
 
-// Overlap says what a schedule does at a tick while its last run is still running.
-type Overlap string
-
-// The overlap policies. All but OverlapAllow never have two runs at the same time.
+// The overlap policies: what a schedule does at a tick while its last run is still running. All but OverlapAllow never have two runs at the same time.
 const (
-	OverlapSkip      Overlap = "skip"      // the tick is skipped
-	OverlapQueueOne  Overlap = "queue-one" // one run waits for its turn; further ticks are skipped
-	OverlapQueue     Overlap = "queue"     // all wait for their turn
-	OverlapStop      Overlap = "stop"      // the run is stopped, with its grace; the new one starts then
-	OverlapTerminate Overlap = "terminate" // the run is ended at once, with nothing kept
-	OverlapAllow     Overlap = "allow"     // both run
+	OverlapSkip      = "skip"      // the tick is skipped
+	OverlapQueueOne  = "queue-one" // one run waits for its turn; further ticks are skipped
+	OverlapQueue     = "queue"     // all wait for their turn
+	OverlapStop      = "stop"      // the run is stopped, with its grace; the new one starts then
+	OverlapTerminate = "terminate" // the run is ended at once, with nothing kept
+	OverlapAllow     = "allow"     // both run
 )
 
 // overlaps lists the policies in the order in which messages list them.
-var overlaps = []Overlap{OverlapSkip, OverlapQueueOne, OverlapQueue, OverlapStop, OverlapTerminate, OverlapAllow}
+var overlaps = []string{OverlapSkip, OverlapQueueOne, OverlapQueue, OverlapStop, OverlapTerminate, OverlapAllow}
 
 // ScheduleOptions say when a schedule starts its job. Cron is required.
 type ScheduleOptions struct {
@@ -48,7 +45,7 @@ type ScheduleOptions struct {
 	// Greenwich, and two west of it. Expressions for each hour of each day tick evenly all the time. Default: UTC.
 	TimeZone string
 	// Overlap says what happens at a tick while the last run is still running. Default: OverlapSkip.
-	Overlap Overlap
+	Overlap string
 	// CatchUp is how late a missed tick may still run after the server was down: 10 s … 10 years.
 	// Such ticks overlap like others, so with OverlapSkip one run replaces all of them. Default: the
 	// server's, a year.
@@ -130,13 +127,9 @@ func (o ScheduleOptions) checkTimes() error {
 	return nil
 }
 
-func (o ScheduleOptions) overlap() Overlap { return cmp.Or(o.Overlap, OverlapSkip) }
+func (o ScheduleOptions) overlap() string { return cmp.Or(o.Overlap, OverlapSkip) }
 
 func overlapNames() string {
-	var names []string
-	for _, known := range overlaps {
-		names = append(names, string(known))
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	last := len(overlaps) - 1
+	return strings.Join(overlaps[:last], ", ") + " or " + overlaps[last]
 }

@@ -116,6 +116,12 @@ type Spec struct {
 	// Backoff is the wait before the first retry; it doubles up to one minute. 1 ms … 1 min,
 	// default 1 s.
 	Backoff time.Duration `json:"backoff,omitempty"`
+	// Retry are rules by which items are tried again, instead of by ItemAttempts, Attempts and Backoff, if their failure is
+	// one that a rule selects: the first such rule counts. NoRetry lists types of errors that are final at once, before
+	// any rule; * stands for any text. Together up to 1,000 bytes as JSON, fewer if
+	// Store is very long.
+	Retry   []Retry  `json:"retry,omitempty"`
+	NoRetry []string `json:"no_retry,omitempty"`
 	// Grace is how long running calls may take after a stop: 1 ns … 30 days, default 120 s. With a nanosecond they are
 	// ended at once.
 	Grace time.Duration `json:"grace,omitempty"`
@@ -228,6 +234,7 @@ func (s Spec) Validate() error {
 	errs = append(errs, s.checkTimes()...)
 	errs = append(errs, s.checkEnds()...)
 	errs = append(errs, s.checkReuse()...)
+	errs = append(errs, s.checkRetry()...)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

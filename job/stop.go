@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// SignalStop is the name of the signal that requests a coordinated stop of a job. Any Temporal client
-// or workflow may send it; its argument is a [Stop].
-const SignalStop = "stop"
-
 // Stop describes a request for a coordinated stop. All fields may be left zero.
 type Stop struct {
 	// Reason is shown to people and kept in the report.

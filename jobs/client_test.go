@@ -121,7 +121,7 @@ func TestRun_StopGrace(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []string{"", "0", "0s", "30s", "1h30m"} {
 		c, tc := setup(t)
-		tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, job.Stop{Grace: grace}).Return(nil)
+		tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, job.Stop{Grace: grace}).Return(nil)
 		describe(tc, enums.WORKFLOW_EXECUTION_STATUS_RUNNING, wire.WorkflowJob)
 		require.NoError(t, c.Get("nightly").Stop(t.Context(), job.Stop{Grace: grace}))
 	}
@@ -143,7 +143,7 @@ func TestD7_AStopBarsTheLegs(t *testing.T) {
 			Type: &common.WorkflowType{Name: wire.WorkflowJob}, Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoLeg: payload}},
 		}}
 	}
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(nil).Once()
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(nil).Once()
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil).Once()
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(3), nil)
 	var told []string
@@ -154,7 +154,7 @@ func TestD7_AStopBarsTheLegs(t *testing.T) {
 	require.Equal(t, []string{wire.LegID("nightly", 1), wire.LegID("nightly", 2), wire.LegID("nightly", 3), wire.LegID("nightly", 4)}, told)
 
 	c, tc = setup(t)
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(nil)
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(nil)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(memo(1), nil)
 	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", wire.SignalBar, nil).Return(errors.New("no network"))
 	require.ErrorContains(t, c.Get("nightly").Stop(t.Context(), job.Stop{}), "is requested; the feed may still take items: telling leg 1: no network")
@@ -164,7 +164,7 @@ func TestD7_AStopBarsTheLegs(t *testing.T) {
 func TestRun_StopWithoutALookUp(t *testing.T) {
 	t.Parallel()
 	tc := &mocks.Client{}
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, job.Stop{}).Return(nil)
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, job.Stop{}).Return(nil)
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(nil, errors.New("no network"))
 	err := NewClient(tc, nil).Get("nightly").Stop(t.Context(), job.Stop{})
 	require.ErrorContains(t, err, "the stop of job nightly is requested; whether it is a feed that still takes items could not be found out: ")
@@ -175,7 +175,7 @@ func TestRun_StopWithoutALookUp(t *testing.T) {
 func TestRun_StopWhenEnded(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
 	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.WorkflowJob)
 	err := c.Get("nightly").Stop(t.Context(), job.Stop{})
 	var ended *EndedError
@@ -183,21 +183,21 @@ func TestRun_StopWhenEnded(t *testing.T) {
 	require.Equal(t, job.Completed, ended.State)
 
 	c, tc = setup(t)
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
 	describe(tc, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, wire.WorkflowJob) // it is not queried: no worker may be up
 	err = c.Get("nightly").Stop(t.Context(), job.Stop{})
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, job.Failed, ended.State)
 
 	c, tc = setup(t)
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(serviceerror.NewNotFound("gone"))
 	tc.On("DescribeWorkflowExecution", mock.Anything, "nightly", "").Return(nil, serviceerror.NewNotFound("gone"))
 	err = c.Get("nightly").Stop(t.Context(), job.Stop{})
 	var none *NotFoundError
 	require.ErrorAs(t, err, &none)
 
 	c, tc = setup(t)
-	tc.On("SignalWorkflow", mock.Anything, "nightly", "", job.SignalStop, mock.Anything).Return(errors.New("no network"))
+	tc.On("SignalWorkflow", mock.Anything, "nightly", "", wire.SignalStop, mock.Anything).Return(errors.New("no network"))
 	require.EqualError(t, c.Get("nightly").Stop(t.Context(), job.Stop{}), "stopping job nightly: no network")
 }
 

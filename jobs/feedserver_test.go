@@ -115,7 +115,7 @@ func jobFlow(ctx workflow.Context) (job.Report, error) {
 		return job.Report{}, err
 	}
 	next := workflow.GetSignalChannel(ctx, "next")
-	stop := workflow.GetSignalChannel(ctx, job.SignalStop)
+	stop := workflow.GetSignalChannel(ctx, wire.SignalStop)
 	state := job.Completed
 	for !closed && state == job.Completed {
 		var leg int
@@ -335,7 +335,7 @@ func TestFeed_EndsOnAServer(t *testing.T) {
 		want error
 	}{
 		"stopped": {func(f *plainFeed) {
-			f.signal(f.name, job.SignalStop, nil)
+			f.signal(f.name, wire.SignalStop, nil)
 			require.NoError(t, server.GetWorkflow(ctx, f.name, "").Get(ctx, nil))
 			require.NoError(t, server.TerminateWorkflow(ctx, wire.LegID(f.name, 1), "", "test"))
 		}, &jobs.FeedError{Code: jobs.CodeStopped, Feed: "stopped", State: job.Stopped}},

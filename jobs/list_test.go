@@ -70,7 +70,7 @@ func TestClient_StopAllOfALaterStage(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	answerList(t, tc, queryOfRunning, map[string][]string{"a": {"clean", "score"}, "b": {"other"}})
-	tc.On("SignalWorkflow", mock.Anything, "a", "", job.SignalStop, job.Stop{Reason: "enough"}).Return(nil).Once()
+	tc.On("SignalWorkflow", mock.Anything, "a", "", wire.SignalStop, job.Stop{Reason: "enough"}).Return(nil).Once()
 	tc.On("DescribeWorkflowExecution", mock.Anything, "a", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{},
 	}, nil)
@@ -86,7 +86,7 @@ func TestS19_StopAllWithoutTime(t *testing.T) {
 	c, tc := setup(t)
 	answerList(t, tc, queryOfRunning, map[string][]string{"a": {"p"}, "b": {"p"}, "c": {"p"}})
 	ctx, cancel := context.WithCancel(t.Context())
-	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", job.SignalStop, job.Stop{}).Run(func(mock.Arguments) { cancel() }).Return(context.Canceled)
+	tc.On("SignalWorkflow", mock.Anything, mock.Anything, "", wire.SignalStop, job.Stop{}).Run(func(mock.Arguments) { cancel() }).Return(context.Canceled)
 	stopped, err := c.StopAll(ctx, "", job.Stop{})
 	require.Empty(t, stopped)
 	require.EqualError(t, err, "stopping 3 jobs: the request has reached 0 of them: context canceled")

@@ -63,6 +63,10 @@ func TestClient_Redrive(t *testing.T) {
 	first := &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1"}}
 	begun := *first
 	begun.Done = []string{"d"}
+	some := *first
+	some.Where = "kind=crash"
+	again := some
+	again.Runs = []string{"run-1", "run-2"}
 	second := &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-1", "run-2"}}
 	stopped := job.Report{Job: "nightly", Run: "run-2", State: job.Stopped, Redrive: &begun}
 	tests := []struct {
@@ -74,6 +78,7 @@ func TestClient_Redrive(t *testing.T) {
 		{"completed", wire.StartInput{Spec: valid()}, completed, wire.StartInput{Spec: valid(), Redrive: &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
 		{"redriven before", wire.StartInput{Spec: valid(), Redrive: first}, completed, wire.StartInput{Spec: valid(), Redrive: &job.Redrive{Manifests: []string{"m"}, Output: output, Planned: 10, Runs: []string{"run-2"}}}},
 		{"redrive stopped", wire.StartInput{Spec: valid(), Redrive: first}, stopped, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second, Root: "run-2"}},
+		{"redrive of some items stopped", wire.StartInput{Spec: valid(), Redrive: &some}, stopped, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: &again, Root: "run-2"}},
 		{"redrive of which nothing is known", wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: first}, job.Report{Run: "run-2", State: job.Failed}, wire.StartInput{Spec: valid(), Resume: []string{"d"}, Redrive: second, Root: "run-2"}},
 	}
 	for _, test := range tests {
@@ -156,6 +161,22 @@ func TestClient_RedriveRefused(t *testing.T) {
 		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{})
 		var nothing *NothingFailedError
 		require.ErrorAs(t, err, &nothing)
+	})
+	t.Run("of other items than the one that was stopped", func(t *testing.T) {
+		t.Parallel()
+		c, tc := setup(t)
+		latest(t, tc, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, wire.StartInput{Spec: valid(), Redrive: &job.Redrive{Where: "kind=crash"}}, job.Stopped)
+		endedWith(tc, job.Report{State: job.Stopped, Redrive: &job.Redrive{Where: "kind=crash"}})
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{Where: "kind=expired"})
+		var begun *RedriveBegunError
+		require.ErrorAs(t, err, &begun)
+		require.EqualValues(t, "kind=crash", begun.Where)
+	})
+	t.Run("an expression that is none", func(t *testing.T) {
+		t.Parallel()
+		c, _ := setup(t)
+		_, err := c.Redrive(t.Context(), "nightly", RedriveOptions{Where: "expired"})
+		require.ErrorContains(t, err, `where: "expired" is no condition`)
 	})
 	t.Run("batches that cannot be", func(t *testing.T) {
 		t.Parallel()

@@ -18,7 +18,7 @@ import (
 )
 
 // policies are Temporal's names of the overlap policies.
-var policies = map[job.Overlap]enums.ScheduleOverlapPolicy{
+var policies = map[string]enums.ScheduleOverlapPolicy{
 	job.OverlapSkip:      enums.SCHEDULE_OVERLAP_POLICY_SKIP,
 	job.OverlapQueueOne:  enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
 	job.OverlapQueue:     enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL,
@@ -27,7 +27,7 @@ var policies = map[job.Overlap]enums.ScheduleOverlapPolicy{
 	job.OverlapAllow:     enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL,
 }
 
-func overlapOf(policy enums.ScheduleOverlapPolicy) job.Overlap {
+func overlapOf(policy enums.ScheduleOverlapPolicy) string {
 	for overlap, known := range policies {
 		if known == policy {
 			return overlap
@@ -130,14 +130,14 @@ func (c *Client) updateSchedule(ctx context.Context, o client.ScheduleOptions) e
 
 // Scheduled is a schedule of a job, with its state.
 type Scheduled struct {
-	Name     string      `json:"name"`
-	Cron     []string    `json:"cron"`
-	TimeZone string      `json:"time_zone"`
-	Overlap  job.Overlap `json:"overlap"`
-	Pool     string      `json:"pool"`
-	Output   string      `json:"output,omitempty"`
-	Paused   bool        `json:"paused"`
-	Note     string      `json:"note,omitempty"` // why it was paused
+	Name     string   `json:"name"`
+	Cron     []string `json:"cron"`
+	TimeZone string   `json:"time_zone"`
+	Overlap  string   `json:"overlap"`
+	Pool     string   `json:"pool"`
+	Output   string   `json:"output,omitempty"`
+	Paused   bool     `json:"paused"`
+	Note     string   `json:"note,omitempty"` // why it was paused
 	// Next is the next tick; nil if there is none or the schedule is paused.
 	Next *time.Time `json:"next,omitempty"`
 	// Last is the latest run. Its State is empty if the server has forgotten it.

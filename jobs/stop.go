@@ -72,7 +72,7 @@ func (r *Run) Stop(ctx context.Context, stop job.Stop) error {
 	if err := stop.Validate(); err != nil {
 		return err
 	}
-	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", job.SignalStop, stop)
+	err := r.client.temporal.SignalWorkflow(ctx, r.name, "", wire.SignalStop, stop)
 	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return r.ended(ctx, stop.Error)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/job"
@@ -131,8 +132,14 @@ func (r *run) redrive(ctx context.Context, client *jobs.Client, o jobs.RedriveOp
 	case err != nil:
 		return nil, err
 	case !earlier.State.Final() && earlier.Redrive != nil, r.finished(earlier) && earlier.Redriven > 0:
+		if begun := earlier.Redrive; begun != nil && o.Where != "" && o.Where != begun.Where {
+			return nil, &jobs.RedriveBegunError{Name: r.named, Where: begun.Where}
+		}
 		r.note("continuing the redrive of %s", r.named)
 		return client.Get(r.named), nil
+	}
+	if outputs.SelectsNone(ctx, &r.access, *earlier, o.Where) {
+		return nil, &jobs.NothingFailedError{Name: r.named, Where: o.Where}
 	}
 	o.TaskTimeout = taskTimeout
 	return client.Redrive(ctx, r.named, o)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -216,13 +215,7 @@ func (c callOutcome) describe() string {
 		where += fmt.Sprintf(" (item %d)", *c.Item)
 	}
 	e := c.Error
-	switch kind := limits.FailureKindOf(e.Kind); {
-	case kind.Said:
-		return fmt.Sprintf("%s: %s", where, firstLine(e.Message)) // which begins with the status
-	case shownType(e.Type) == "" || !kind.Typed:
-		return fmt.Sprintf("%s: %s: %s", where, e.Kind, firstLine(e.Message))
-	}
-	return fmt.Sprintf("%s: %s: %s: %s", where, e.Kind, e.Type, firstLine(e.Message))
+	return where + ": " + job.FailureGroup{Kind: e.Kind, Type: e.Type}.Label() + firstLine(e.Message)
 }
 
 // failureOf returns the error of an item; nil: it is not one item's.

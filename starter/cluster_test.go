@@ -183,7 +183,7 @@ func TestCluster_Results(t *testing.T) {
 		require.Equal(t, "a\nb\n", b.stint("results", name).exits(starter.ExitOK).stdout.String())
 		require.Equal(t, "a\nb\n", b.stint("results", name, "--follow").exits(starter.ExitOK).stdout.String())
 		var f job.Failure
-		b.reads(&f, "errors", name)
+		b.reads(&f, "errors", name, "--records")
 		require.EqualValues(t, 1, f.Item)
 	}
 }

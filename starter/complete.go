@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/formats"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -25,6 +26,15 @@ var flagValues = map[string][]string{
 	"concurrency": {autoConcurrency},
 	"overlap":     {"skip", "queue-one", "queue", "stop", "terminate", "allow"},
 	"allow":       {"all"},
+	"where":       kindConditions(),
+}
+
+// kindConditions are the conditions on kinds of failure.
+func kindConditions() (conditions []string) {
+	for _, kind := range limits.FailureKinds {
+		conditions = append(conditions, "kind="+kind.Name)
+	}
+	return conditions
 }
 
 func formatNames() []string {

@@ -66,6 +66,8 @@ func inFlags(err error) string {
 		if e.Dropped {
 			return fmt.Sprintf("job %s drops failed items (--on-error drop): there are no records to run them again from", e.Name)
 		}
+	case *jobs.RedriveBegunError:
+		return strings.Replace(e.Error(), "by a redrive or resume without a where of its own", fmt.Sprintf("with 'stint redrive %s' without --where", e.Name), 1)
 	case *jobs.ScheduleExistsError:
 		return fmt.Sprintf("a schedule named %q exists already: choose another name, replace it with --fresh, or delete it with 'stint schedule delete %s'", e.Name, e.Name)
 	case *jobs.ScheduleNotFoundError:

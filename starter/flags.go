@@ -64,6 +64,36 @@ func (m *moneyFlag) Set(text string) error {
 	return (*job.Money)(m).Set(text)
 }
 
+// rulesFlag are rules of further tries; each comes in a flag of its own.
+type rulesFlag []job.Retry
+
+func (r *rulesFlag) String() string     { return strings.Join(r.GetSlice(), "; ") }
+func (r *rulesFlag) Type() string       { return "RULE" }
+func (r *rulesFlag) Set(s string) error { return r.Append(s) }
+
+// Append, Replace and GetSlice make it a pflag.SliceValue.
+func (r *rulesFlag) Append(s string) error {
+	*r = append(*r, job.Retry(s))
+	return job.Retry(s).Validate()
+}
+
+func (r *rulesFlag) Replace(all []string) error {
+	*r = nil
+	for _, s := range all {
+		if err := r.Append(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rulesFlag) GetSlice() (all []string) {
+	for _, rule := range *r {
+		all = append(all, string(rule))
+	}
+	return all
+}
+
 // itemsFlag is whether the items are the names of files.
 type itemsFlag bool
 
@@ -170,6 +200,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.IntVar(&s.Attempts, "attempts", limits.DefaultAttempts, "tries of a failing batch or call before it is given up or halved")
 	fs.IntVar(&s.ItemAttempts, "item-attempts", limits.DefaultItemAttempts, "tries of an item whose handler returns an error; of --http and --llm 5 in 'stint run'")
 	fs.DurationVar(&s.Backoff, "backoff", limits.DefaultBackoff, "wait before a repetition, doubled up to 1m")
+	fs.Var((*rulesFlag)(&s.Retry), "retry", "how what fails in one way is tried again, such as 'type=RateLimit attempts=10 backoff=5s'; repeatable")
+	fs.StringSliceVar(&s.NoRetry, "no-retry", nil, "`TYPES` of errors that are final at once, such as ValueError,Key*")
 	fs.DurationVar(&o.grace, "grace", limits.DefaultGrace, "how long running calls may take after a stop (0: end at once)")
 	fs.StringVar(&s.OnError, "on-error", job.OnErrorRecord, "what a failed item does: record, drop (count it only) or stop (the job)")
 	fs.StringVar((*string)(&s.MaxFailed), "max-failed", "", "failed items that the job tolerates, `N|P%`: a number, or a share of those done (default: any)")

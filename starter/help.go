@@ -42,7 +42,7 @@ var flagGroups = []struct {
 	{"Only what is new", []string{"reuse"}, reuseNames},
 	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
-		"backoff", "batch-timeout", "expiry", "restarts", "ready",
+		"backoff", "retry", "no-retry", "batch-timeout", "expiry", "restarts", "ready",
 	}},
 	{"Stop", []string{"grace"}, []string{"clean-stop", "ignore-stragglers", "drain", "kill-after"}},
 	{"Hooks", nil, []string{"init", "shutdown", "cleanup", "hook"}},

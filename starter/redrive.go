@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/data/outputs"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/local"
@@ -34,9 +36,14 @@ The output stays as it is until the merged one replaces it, even if the redrive 
 the same command then continues it, as does 'stint resume'. A job that was itself stopped or has failed
 must be resumed first. A job without failed items is left alone.
 
+With --where only the failed items that the expression selects run again: 'stint errors JOB' shows
+expressions. All others stay as they were. A redrive that has not completed continues with the
+expression that it began with.
+
 With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedding,
 		Example: `  stint redrive nightly --wait
   stint redrive nightly --batch-items 1
+  stint redrive nightly --where 'kind=expired' --wait
   stint redrive run-3fe4c1a09b --exec './clean.sh'`,
 		Args: jobArg(),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, p, args[0]) },
@@ -44,6 +51,7 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 	o.connection.addFlags(cmd.Flags())
 	o.embedding.addFlags(cmd.Flags(), p)
 	o.following.addFlags(cmd.Flags(), "redrive")
+	cmd.Flags().StringVar((*string)(&o.redrive.Where), "where", "", "only the failed items that `EXPRESSION` selects, as in 'stint errors' (default: all)")
 	cmd.Flags().Int64Var(&o.redrive.BatchItems, "batch-items", 0, "items of a batch (0: as in the job)")
 	return cmd
 }
@@ -51,6 +59,11 @@ With --wait it follows the redrive and exits as 'stint run' does.` + aboutEmbedd
 func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error {
 	if n := o.redrive.BatchItems; n < 0 || n > limits.MaxBatchItems {
 		return usageError("--batch-items %d: use 0 to %d", n, limits.MaxBatchItems)
+	}
+	if cmd.Flags().Changed("where") {
+		if err := o.redrive.Where.Validate(); err != nil {
+			return usageError("--where: %w", err)
+		}
 	}
 	if err := o.following.check(cmd.Flags()); err != nil {
 		return err
@@ -65,7 +78,7 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		return err
 	}
 	return o.connection.withClientUntil(cmd.Context(), p, o.limit, func(ctx context.Context, client *jobs.Client) error {
-		run, err := client.Redrive(ctx, name, o.redrive)
+		run, err := o.begin(ctx, client, name)
 		if p.nothingFailed(err) {
 			return o.printLatest(ctx, p, client, name)
 		}
@@ -74,6 +87,19 @@ func (o *redriveOptions) run(cmd *cobra.Command, p *Program, name string) error 
 		}
 		return announce(ctx, p, client, watched{run, poolsOf(ctx, client, name, run.Pool()), o.following})
 	})
+}
+
+// begin starts the redrive, unless it would run nothing, as far as that shows from here.
+func (o *redriveOptions) begin(ctx context.Context, client *jobs.Client, name string) (*jobs.Run, error) {
+	if o.redrive.Where != "" {
+		var access store.Access
+		defer access.Close()
+		report, err := reportWithin(ctx, client.Get(name), pollLimit)
+		if err == nil && outputs.SelectsNone(ctx, &access, report, o.redrive.Where) {
+			return nil, &jobs.NothingFailedError{Name: name, Where: o.redrive.Where}
+		}
+	}
+	return client.Redrive(ctx, name, o.redrive)
 }
 
 // nothingFailed reports whether an error only says that there is nothing to run again, and prints it then.

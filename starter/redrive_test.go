@@ -70,7 +70,7 @@ func TestRedrive_FixedHandler(t *testing.T) {
 	requireSame(t, upper(t, input), b.read("out.jsonl"))
 	require.NoFileExists(t, b.path("out.jsonl.errors.jsonl"))
 	requireSame(t, upper(t, input), b.stint("results", "nightly").exits(starter.ExitOK).stdout.String())
-	require.Empty(t, b.stint("errors", "nightly").exits(starter.ExitOK).stdout.String())
+	require.Empty(t, b.stint("errors", "nightly", "--records").exits(starter.ExitOK).stdout.String())
 
 	c = b.stint("redrive", "nightly", "--wait").exits(starter.ExitOK)
 	require.Contains(t, c.stderr.String(), "no failed items")
@@ -178,7 +178,7 @@ sed -f $BOX/rules`)
 	waiting.exits(starter.ExitStopped)
 	requireSame(t, before, b.read("out.txt"))
 	requireSame(t, errorsBefore, b.read("out.txt.errors.jsonl"))
-	requireSame(t, errorsBefore, b.stint("errors", "nightly").exits(starter.ExitOK).stdout.String())
+	requireSame(t, errorsBefore, b.stint("errors", "nightly", "--records").exits(starter.ExitOK).stdout.String())
 	var r job.Report
 	b.reads(&r, "status", "nightly", "--json")
 	require.Equal(t, job.Stopped, r.State)

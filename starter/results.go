@@ -5,17 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/failures"
 	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/run/command"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -26,17 +32,18 @@ type resultsOptions struct {
 	follow     bool
 	limit      waitLimit
 	cursor     string // file
+	to         io.Writer
 }
 
 func newResults(p *Program) *cobra.Command {
-	o := &resultsOptions{}
+	o := &resultsOptions{to: p.Stdout}
 	cmd := o.command(p, &cobra.Command{
 		Use:   "results JOB",
 		Short: "Print a job's results, in input order",
 		Long: `Prints the results of a job in the order of its items. Of a job that has not finished it prints
 those that have been committed, up to the first item that has not; --follow continues as more come.
 The files must be reachable from here. The results of a feed are committed every ten seconds or so;
---session prints those of one session only. 'stint errors' prints the records of failed items.
+--session prints those of one session only. 'stint errors' is about the failed items.
 
 --cursor FILE begins where the cursor in FILE says, at the beginning if there is no such file, and keeps it up
 to date: with --follow, the same command continues where it was interrupted. If it was killed, it may repeat
@@ -46,14 +53,109 @@ the lines that it printed last.`,
 	return cmd
 }
 
+// errorsOptions are those of `errors`: it prints groups of error records, or records.
+type errorsOptions struct {
+	resultsOptions
+	where   string
+	records bool
+	json    bool
+	groups  failures.Groups
+}
+
 func newErrors(p *Program) *cobra.Command {
-	o := &resultsOptions{want: outputs.Selection{Errors: true}}
-	return o.command(p, &cobra.Command{
+	o := &errorsOptions{resultsOptions: resultsOptions{want: outputs.Selection{Errors: true}}}
+	cmd := o.command(p, &cobra.Command{
 		Use:   "errors JOB",
-		Short: "Print the records of a job's failed items, in input order",
-		Long: `Prints a record for each failed item of a job, as JSON: the item's ordinal, its error and its input, as in the
-errors file. Of a job that has not finished it prints those that have been committed, as 'stint results' does.`,
+		Short: "Group a job's failed items by kind, type and message, or print their records",
+		Long: `Groups the failed items of a job by kind, type and message, with the number of each and its first
+item. Messages that differ only in numbers, names in quotes, paths and the like are one group. Below
+each group stands the expression that selects it.
+
+--where EXPRESSION prints the records of the failed items that it selects instead, in input order and as
+in the errors file: a line of JSON for each, with the item, its error and its input; --records prints
+those of all. An expression is one or more conditions, all of which must hold, on kind, type, message,
+stage, source and attempts:
+
+  kind=expired,crash  type='Rate*'  message="no such *"  type!=ValueError  attempts>2
+
+In type, stage and source * stands for any text; a message need only contain the text.
+'stint redrive --where' runs the selected items again.
+
+Of a job that has not finished it knows what has been committed, as 'stint results' does.`,
+		Example: `  stint errors nightly
+  stint errors nightly --where 'type=RateLimit'
+  stint errors nightly --where 'kind=error message="no field"' | jq .input`,
 	})
+	fs := cmd.Flags()
+	fs.StringVar(&o.where, "where", "", "print the records of the failed items that `EXPRESSION` selects (default: show groups)")
+	fs.BoolVar(&o.records, "records", false, "print all records; --follow does, too")
+	fs.BoolVar(&o.json, "json", false, "print the groups as JSON")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		grouped, err := o.begin(cmd.Flags(), p)
+		if err != nil {
+			return err
+		}
+		if err := run(cmd, args); err != nil || !grouped {
+			return err
+		}
+		return o.printGroups(p, args[0])
+	}
+	return cmd
+}
+
+// begin decides where the records go, and reports whether they are grouped.
+func (o *errorsOptions) begin(fs *pflag.FlagSet, p *Program) (grouped bool, err error) {
+	o.to = p.Stdout
+	switch {
+	case fs.Changed("where"):
+		matches, err := job.Where(o.where).Matcher()
+		if err != nil {
+			return false, usageError("--where: %w", err)
+		}
+		o.to = &failures.Records{Each: func(line []byte, f *job.Failure) error {
+			if !matches(f) {
+				return nil
+			}
+			return printLine(p.Stdout, line)
+		}}
+		return false, nil
+	case o.records || o.follow:
+		return false, nil
+	}
+	o.to = o.groups.Writer()
+	return true, nil
+}
+
+// shownFailures is how many groups `errors` shows people; programs get all.
+const shownFailures = 50
+
+// printGroups prints the groups of all failures.
+func (o *errorsOptions) printGroups(p *Program, name string) error {
+	if o.json {
+		return printJSON(p.Stdout, append([]job.FailureGroup{}, o.groups.Largest(math.MaxInt)...))
+	}
+	groups := o.groups.Largest(shownFailures)
+	if len(groups) == 0 {
+		fmt.Fprintf(p.Stderr, "%s has no records of failed items\n", name)
+		return nil
+	}
+	var b strings.Builder
+	width := len(text.Thousands(groups[0].Count))
+	for _, g := range groups {
+		fmt.Fprintf(&b, "%*s × %s\n", width, text.Thousands(g.Count), g)
+		if where := g.Where(); where != "" {
+			fmt.Fprintf(&b, "%*s   --where %s\n", width, "", command.Quote(string(where)))
+		}
+	}
+	return printLine(p.Stdout, []byte(b.String()))
+}
+
+func printLine(w io.Writer, line []byte) error {
+	if _, err := w.Write(line); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
 }
 
 // command completes a command that prints results or error records.
@@ -97,10 +199,10 @@ func (o *resultsOptions) print(ctx context.Context, p *Program, client *jobs.Cli
 			case o.cursor != "":
 				err = usageError("--cursor is for feeds: %s is not one", name)
 			case o.follow && o.want.Session == 0 && outputs.Follows(report):
-				err = follower.Copy(ctx, &access, report, p.Stdout)
+				err = follower.Copy(ctx, &access, report, o.to)
 				o.want.From = follower.Next()
 			default:
-				o.want.From, err = outputs.Results(ctx, &access, report, o.want, p.Stdout)
+				o.want.From, err = outputs.Results(ctx, &access, report, o.want, o.to)
 			}
 			if err != nil {
 				return err

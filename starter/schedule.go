@@ -22,7 +22,7 @@ type scheduleFlags struct{ job.ScheduleOptions }
 func (s *scheduleFlags) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&s.Cron, "cron", nil, "start the job at each tick of `EXPR`, not now: '0 3 * * *' (5 to 7 fields), @daily, '@every 90m'; repeatable")
 	fs.StringVar(&s.TimeZone, "time-zone", "", "`ZONE` of --cron, such as Europe/Berlin (default: UTC)")
-	fs.StringVar((*string)(&s.Overlap), "overlap", string(job.OverlapSkip), "`POLICY` for ticks during a run: skip, queue-one, queue, stop, terminate or allow")
+	fs.StringVar(&s.Overlap, "overlap", job.OverlapSkip, "`POLICY` for ticks during a run: skip, queue-one, queue, stop, terminate or allow")
 	fs.DurationVar(&s.CatchUp, "catch-up", 0, "how late a missed tick may still start a run once a server that was down is back (default: the server's, a year)")
 }
 

@@ -1,212 +1,40 @@
 package starter
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/stint-run/stint/internal/base/codec"
-	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
-	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/job"
 )
 
-// What the failures at the end of a job are grouped from, and how many groups are shown.
-const (
-	shownGroups = 10
-	// heldGroups bounds the memory: failures of further groups are counted together.
-	heldGroups = 1000
-	// readFailures and readFailureBytes bound the time: the rest of the errors file is not read.
-	readFailures     = 200_000
-	readFailureBytes = 256 << 20
-	// longestFailure is the longest line that is read; a longer one, with a long input, is left out.
-	longestFailure = 4 << 20
-	// shownMessage is how much of a message is shown, in bytes.
-	shownMessage = 160
-)
-
-// failureGroup are failures of one type whose messages differ in numbers only.
-type failureGroup struct {
-	label   string // kind, and type if that says more
-	message string // of the first one
-	item    int64  // the first one
-	count   int64
-}
-
-// failureGroups groups the failures of an errors file. Its zero value has no groups.
-type failureGroups struct {
-	groups  map[string]*failureGroup
-	read    int64 // failures
-	others  int64 // in groups that are not held
-	partial bool  // the file has more
-}
-
-// failures decodes as much of a job.Failure as is shown.
-var failures = codec.ForDecoding(reflect.TypeFor[job.FirstError]())
-
-func (g *failureGroups) add(f job.FirstError) {
-	if g.groups == nil {
-		g.groups = map[string]*failureGroup{}
-	}
-	g.read++
-	label, message := failureLabel(f), text.Cut(firstLine(f.Error.Message), shownMessage)
-	key, number := withoutNumbers(message)
-	key = label + "\x00" + key
-	if limits.FailureKindOf(f.Kind).Said { // its status is its type
-		key = number + key
-	}
-	group := g.groups[key]
-	switch {
-	case group != nil:
-		group.count++
-	case len(g.groups) == heldGroups:
-		g.others++
-	default:
-		g.groups[key] = &failureGroup{label: label, message: message, item: f.Item, count: 1}
-	}
-}
-
-// withoutNumbers returns a message with 0 in the place of each number, and the first number.
-func withoutNumbers(message string) (plain, first string) {
-	var b strings.Builder
-	for message != "" {
-		n := strings.IndexAny(message, digits)
-		if n < 0 {
-			break
-		}
-		b.WriteString(message[:n])
-		b.WriteByte('0')
-		rest := strings.TrimLeft(message[n:], digits)
-		first = cmp.Or(first, message[n:len(message)-len(rest)])
-		message = rest
-	}
-	return b.String() + message, first
-}
-
-const digits = "0123456789"
-
-// failureLabel returns a failure's kind, and its type if that says more: "error ValueError: ". It is empty for an exit
-// status, which begins the message.
-func failureLabel(f job.FirstError) string {
-	switch kind := limits.FailureKindOf(f.Kind); {
-	case kind.Said:
-		return ""
-	case kind.Typed && shownType(f.Error.Type) != "":
-		return f.Kind + " " + f.Error.Type + ": "
-	}
-	return f.Kind + ": "
-}
-
-// goTypes are error types of Go's standard library. Their names add nothing to the messages; the records keep them.
-var goTypes = []string{
-	"error", "Error", "PathError", "LinkError", "SyscallError", "Errno", "NumError", "SyntaxError", "UnmarshalTypeError", "OpError", "DNSError",
-	"AddrError", "ParseError", "deadlineExceededError",
-}
-
-// shownType returns an error's type if a message should show it, as that of a Python exception; otherwise it is empty.
-func shownType(name string) string {
-	if slices.Contains(goTypes, name) {
-		return ""
-	}
-	return name
-}
-
-// largest returns the groups with the most failures, and how many failures are in none of these.
-func (g *failureGroups) largest(n int) (groups []*failureGroup, others int64) {
-	groups = slices.SortedFunc(maps.Values(g.groups), func(a, b *failureGroup) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.item, b.item))
-	})
-	others = g.others
-	for _, group := range groups[min(n, len(groups)):] {
-		others += group.count
-	}
-	return groups[:min(n, len(groups))], others
-}
-
-// groupFailures reads an errors file of this machine. It returns nil if there is none that can be read.
-func groupFailures(path string) *failureGroups {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil // in a bucket, or of another machine: the summary names it
-	}
-	defer file.Close()
-	plain, err := outputs.Decode(path, file)
-	if err != nil {
-		return nil
-	}
-	g := &failureGroups{}
-	lines := bufio.NewReaderSize(io.LimitReader(plain, readFailureBytes), 64<<10)
-	for {
-		line, err := boundedLine(lines, longestFailure)
-		if len(line) > 0 {
-			var f job.FirstError
-			if failures.Unmarshal(line, &f) != nil {
-				return nil // not ours, or being written
-			}
-			g.add(f)
-		}
-		if g.partial = g.read == readFailures; g.partial {
-			return g
-		}
-		if err != nil {
-			info, statErr := file.Stat()
-			g.partial = statErr == nil && info.Size() > readFailureBytes
-			return g
-		}
-	}
-}
-
-// boundedLine returns the next line, which is valid until the next call; a longer one is empty.
-func boundedLine(r *bufio.Reader, most int) (line []byte, err error) {
-	for long := false; ; {
-		piece, err := r.ReadSlice('\n')
-		if err == nil && line == nil && !long && len(piece) <= most {
-			return piece, nil
-		}
-		if long = long || len(line)+len(piece) > most; long {
-			line = nil
-		} else {
-			line = append(line, piece...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			if err != nil && !long && len(line) > 0 && line[len(line)-1] != '\n' {
-				line = nil // cut off by a limit, or not yet whole
-			}
-			return line, err
-		}
-	}
-}
+// shownGroups is how many groups of failures the end of a job shows.
+const shownGroups = 10
 
 // printFailures prints a job's failures by type and message, with one example each.
 func printFailures(w io.Writer, r job.Report) {
-	if r.Failed < 2 || r.Output == nil || r.Output.Errors == "" {
+	if r.Failed < 2 || len(r.Failures) == 0 {
 		return
 	}
-	g := groupFailures(r.Output.Errors)
-	if g == nil || g.read < 2 {
-		return
-	}
-	groups, others := g.largest(shownGroups)
-	of := ""
-	if g.partial {
-		of = fmt.Sprintf(" of the first %s", text.Thousands(g.read))
-	}
-	fmt.Fprintf(w, "  failures%s by type and message, each with its first item:\n", of)
-	width := len(text.Thousands(groups[0].count))
-	for _, group := range groups {
-		fmt.Fprintf(w, "    %*s × %s%s (item %s)\n", width, text.Thousands(group.count), group.label, group.message, text.Thousands(group.item))
+	fmt.Fprintln(w, "  failures by type and message, each with its first item:")
+	printGroups(w, "    ", r.Failures)
+}
+
+// printGroups prints the largest groups, and how many failures are in none of these.
+func printGroups(w io.Writer, indent string, groups []job.FailureGroup) {
+	width := len(text.Thousands(groups[0].Count))
+	others := int64(0)
+	for i, g := range groups {
+		if i >= shownGroups || g.Kind == "" {
+			others += g.Count
+			continue
+		}
+		fmt.Fprintf(w, "%s%*s × %s\n", indent, width, text.Thousands(g.Count), g)
 	}
 	if others > 0 {
-		fmt.Fprintf(w, "    %*s × others\n", width, text.Thousands(others))
+		fmt.Fprintf(w, "%s%*s × others\n", indent, width, text.Thousands(others))
 	}
 }
 

@@ -233,6 +233,46 @@ func showsItemAttempts(tr *trial) {
 	showsTriesOverCuts(tr)
 }
 
+// W3: a rule of the job says how often what fails in one way is tried, an item or a call as a whole, and what is final at
+// once; nothing else is tried again.
+func showsRules(tr *trial) {
+	t := tr.t
+	defer func() { tr.limits.Retry, tr.limits.Final, tr.limits.Attempts = nil, "", 1 }()
+	file := func(name string) string { return filepath.Join(tr.dir, "by rule "+name) }
+	own := tr.kind.can("item attempts") || tr.kind.alone // an item's failure is its own
+	const halvings = 2                                   // of three items
+
+	tr.limits.Retry = []job.Retry{"type=Other attempts=9", "kind=error,exit,crash attempts=3 backoff=1ms"}
+	o := tr.obey("a", "third "+file("third"), "b")
+	require.Empty(t, o.failures)
+	require.Equal(t, said(t, "a", "third "+file("third"), "b"), o.output)
+	require.Equal(t, 3, count(file("third")))
+	never := file("never")
+	failure := tr.obey("a", "tally "+never, "b").only(t)
+	require.EqualValues(t, 1, failure.Item)
+	require.GreaterOrEqual(t, failure.Attempts, 3)
+	if own {
+		require.Equal(t, 3, count(never))
+	} else {
+		require.LessOrEqual(t, count(never), 3+halvings, "an item that is found has no further tries")
+	}
+
+	tr.limits.Retry, tr.limits.Final, tr.limits.Attempts, tr.limits.ItemAttempts = nil, "type=*", 5, 5
+	once, alone := file("once"), file("alone")
+	failure = tr.obey("a", "tally "+once, "b").only(t)
+	require.LessOrEqual(t, failure.Attempts, count(once))
+	if own {
+		require.Equal(t, 1, count(once))
+	} else {
+		require.LessOrEqual(t, count(once), 1+halvings)
+	}
+	require.Equal(t, 1, tr.obey("tally "+alone).only(t).Attempts)
+	require.Equal(t, 1, count(alone))
+
+	tr.limits.Final, tr.limits.Attempts, tr.limits.ItemAttempts = "type=Other", 1, 1
+	require.Equal(t, 1, tr.obey("tally "+file("other")).only(t).Attempts, "no rule is about it")
+}
+
 // D5: what an item has left of its tries goes on with the batch's rest, wherever the batch is cut.
 func showsTriesOverCuts(tr *trial) {
 	t := tr.t

@@ -223,7 +223,7 @@ func (h *commandHandler) item(c *calls.Call, i int) (goOn bool, err error) {
 	if c.Ended() {
 		return false, nil
 	}
-	failed := calls.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
+	failed := c.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
 	if failed.Later && fault.After == 0 && fault.Kind == job.KindExpired {
 		c.Expired()
 	}

@@ -136,6 +136,7 @@ var calm = map[string]func(tr *trial){
 	"nulls":         showsNulls,
 	"panics":        showsPanics,
 	"retry after":   showsRetryAfter,
+	"rules":         showsRules,
 	"slowing down":  showsSlowingDown,
 	"whole calls":   showsWholeCalls,
 }

@@ -183,7 +183,7 @@ func (h *each[In, Out]) item(c *calls.Call, i int) bool {
 	if c.Ended() {
 		return false
 	}
-	failed := calls.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
+	failed := c.Failed(fault, c.Tried(i)+1, c.TriesOf(fault))
 	if failed.Later && fault.After == 0 && fault.Kind == job.KindExpired {
 		c.Expired()
 	}
@@ -388,8 +388,8 @@ func settle[In any](c *calls.Call, t *tried, items []calls.Outcome, ins []In, in
 			items[i] = calls.Outcome{Drop: true}
 			continue
 		}
-		items[i] = calls.Failed(calls.FaultOf(err), c.Tried(i)+try, c.ItemAttempts)
-		if items[i].Later && items[i].Fault.After == 0 { // otherwise it waits, for other calls
+		items[i] = c.Failed(calls.FaultOf(err), c.Tried(i)+try, c.ItemAttempts)
+		if items[i].Later && !items[i].Apart { // otherwise it waits, for other calls
 			again, againIndex = append(again, ins[k]), append(againIndex, i)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 func (h *httpHandler) Call(c *calls.Call) error {
 	defer c.End()
-	c.Backoff = jittered(c.Backoff)
+	c.Spread(jitter())
 	step := len(c.Items)
 	if !h.endpoint.Several() {
 		step = 1
@@ -36,11 +36,8 @@ func (h *httpHandler) Call(c *calls.Call) error {
 	return nil
 }
 
-// jittered returns a wait that differs from that of others: requests which have failed together do not come together
-// again.
-func jittered(wait time.Duration) time.Duration {
-	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
-}
+// jitter makes waits differ from those of others: requests which have failed together do not come together again.
+func jitter() float64 { return 0.75 + rand.Float64()/2 }
 
 // httpRequest is the request of items of a call.
 type httpRequest struct {
@@ -139,7 +136,7 @@ func (r *httpRequest) fail(i int, f *remote.Fault) {
 	if f.Unfit {
 		r.c.NoteUnfit(r.first + i)
 	}
-	r.c.Add(r.first+i, calls.Failed(callFault(f), r.c.Tried(r.first+i)+1, tries))
+	r.c.Add(r.first+i, r.c.Failed(callFault(f), r.c.Tried(r.first+i)+1, tries))
 }
 
 // callFault returns a fault as calls have it.
@@ -170,7 +167,7 @@ func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error
 	case len(r.items) == 1:
 		r.fail(0, f)
 		return true, nil
-	case f.Verdict == remote.Again && r.mayWait():
+	case f.Verdict == remote.Again && r.mayWait(f):
 		for i := range r.items {
 			r.fail(i, f)
 		}
@@ -183,9 +180,9 @@ func (r *httpRequest) failed(ctx context.Context, err error) (goOn bool, _ error
 
 // mayWait reports whether the items, several of them, should be tried again together: a server that has no answer for
 // some time fails none. Once one of them has no further try, the fault is narrowed down.
-func (r *httpRequest) mayWait() bool {
+func (r *httpRequest) mayWait(f *remote.Fault) bool {
 	for i := range r.items {
-		if r.c.Isolating || r.c.Tried(r.first+i)+1 >= r.c.ItemAttempts {
+		if r.c.Isolating || !r.c.Failed(callFault(f), r.c.Tried(r.first+i)+1, r.c.ItemAttempts).Later {
 			return false
 		}
 	}
@@ -201,7 +198,7 @@ func (r *httpRequest) cutOff(cause error) (goOn bool, _ error) {
 		return false, cause
 	}
 	fault := calls.FaultOf(cause)
-	failed := calls.Failed(fault, r.c.Tried(r.first)+1, r.c.TriesOf(fault))
+	failed := r.c.Failed(fault, r.c.Tried(r.first)+1, r.c.TriesOf(fault))
 	if failed.Later {
 		r.c.Expired()
 	}

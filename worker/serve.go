@@ -136,9 +136,25 @@ func isFull(fault error) bool {
 	return ok && f.Full
 }
 
-// mayRetry reports whether an item that has been tried so often has failed, and may be tried again.
+// mayRetry reports whether an item that has been tried so often has failed, and may be tried again at once.
 func mayRetry(c *calls.Call, r *wire.ResultFrame, tries int) bool {
-	return r.Error != nil && r.RetryAfter == nil && tries < c.ItemAttempts
+	if r.Error == nil || r.RetryAfter != nil {
+		return false
+	}
+	o := c.Failed(resultFault(r), tries, c.ItemAttempts)
+	return o.Later && !o.Apart
+}
+
+// resultFault returns the fault of an item that has failed, or is to be called again.
+func resultFault(r *wire.ResultFrame) *calls.Fault {
+	fault := &calls.Fault{Kind: job.KindError}
+	if r.Error != nil {
+		fault.Err = *r.Error
+	}
+	if r.RetryAfter != nil {
+		fault = fault.RetryAfter(frames.Seconds(*r.RetryAfter))
+	}
+	return fault
 }
 
 // repeat calls the items at these indexes until none is to be retried, and adds the outcomes of all to the
@@ -181,14 +197,7 @@ func report(c *calls.Call, i int, r *wire.ResultFrame, tries int) {
 		c.Add(i, calls.Outcome{Value: r.Value, Drop: r.Drop})
 		return
 	}
-	fault := &calls.Fault{Kind: job.KindError}
-	if r.Error != nil {
-		fault.Err = *r.Error
-	}
-	if r.RetryAfter != nil {
-		fault = fault.RetryAfter(frames.Seconds(*r.RetryAfter))
-	}
-	c.Add(i, calls.Failed(fault, tries, c.ItemAttempts))
+	c.Add(i, c.Failed(resultFault(r), tries, c.ItemAttempts))
 }
 
 // round makes one call of the items, with room for so many bytes of results. The results are call's. The call's timer

@@ -246,7 +246,7 @@ func (h *preprocessed[In, Out]) item(c *calls.Call, i int) (out []byte, verdict 
 	case c.Ended():
 		return nil, verdict, false
 	}
-	return nil, calls.Failed(calls.FaultOf(calls.CauseOf(ctx, err)), c.Tried(i)+1, c.ItemAttempts), true
+	return nil, c.Failed(calls.FaultOf(calls.CauseOf(ctx, err)), c.Tried(i)+1, c.ItemAttempts), true
 }
 
 func (h *preprocessed[In, Out]) try(ctx context.Context, c *calls.Call, data []byte) (_ []byte, err error) {

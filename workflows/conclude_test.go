@@ -213,6 +213,7 @@ func TestFail_ListsFailures(t *testing.T) {
 			require.Equal(t, report.Manifests, w.listed[0].Manifests)
 			if c.name == "failed items" {
 				require.Equal(t, &job.Output{Errors: "errors.jsonl"}, report.Output)
+				require.Equal(t, someFailures, report.Failures)
 			} else {
 				require.Nil(t, report.Output)
 			}

@@ -488,7 +488,7 @@ func runRedriven(t *testing.T, s *server, name string) (*theJob, job.Report) {
 	failed := j.start(jobs.StartOptions{}).completes().Failed
 	require.Positive(t, failed)
 	j.on(nil)
-	run, err := s.client.Redrive(t.Context(), name, jobs.RedriveOptions{BatchItems: 3})
+	run, err := s.client.Redrive(t.Context(), name, jobs.RedriveOptions{BatchItems: 3, Where: `kind=error message="no threes"`})
 	require.NoError(t, err)
 	j.run, j.ids = run, append(j.ids, run.ID())
 	report := j.completes()

@@ -188,7 +188,7 @@ func TestJob_StopBeforeContinueAsNew(t *testing.T) {
 	}
 	w.commit = func(wire.CommitInput) error {
 		if len(w.commits) == 2 { // of the last leg of the run
-			w.env.SignalWorkflowSkippingWorkflowTask(job.SignalStop, job.Stop{Reason: "enough"})
+			w.env.SignalWorkflowSkippingWorkflowTask(wire.SignalStop, job.Stop{Reason: "enough"})
 		}
 		return nil
 	}

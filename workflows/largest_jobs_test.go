@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/data/failures"
 	stored "github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/run/calls"
@@ -57,10 +58,12 @@ var bounds = []struct {
 	{foreign, dispatch.MaxStraggler, "job.Straggler.Batch job.Straggler.Worker job.Straggler.Why"},
 	{foreign, 1000, "job.Noticed.Notes"},
 	{foreign, 6 * 200, "wire.HeldTimer.Scope"},
+	{foreign, failures.MaxText, `
+		job.FailureGroup.Stage job.FailureGroup.Type job.FailureGroup.Pattern job.FailureGroup.Message`},
 	// Of job.Spec.
 	{foreign, 2 << 10, `
 		wire.Ref.Store job.Report.Store job.Output.Location job.Output.Errors job.Output.Dropped
-		job.Output.Split wire.ReportInput.Location`},
+		job.Output.Split wire.ReportInput.Location wire.FailuresResult.Location`},
 	// A host, a process and a pool: see worker.New.
 	{foreign, 6*64 + 20 + limits.MaxName, `
 		wire.SlotRef.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
@@ -76,9 +79,11 @@ var bounds = []struct {
 		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg wire.Execution.ID
 		wire.LocateInput.Workflow`},
 	{plain, 40, "job.Settings.Deadline"},
+	{foreign, 1000, "job.Redrive.Where"},
+	{foreign, 70, "wire.CallLimits.Final wire.CallLimits.Retry"}, // beside the longest store: see job.Spec.checkRetry
 	{plain, 20, `
 		job.Report.State wire.HookInput.State wire.HookInput.Stage job.HookRun.Stage
-		job.ForcedEnd.Signal job.FirstError.Kind wire.Suspicion.Kind wire.Verdict.Kind
+		job.ForcedEnd.Signal job.FirstError.Kind job.FailureGroup.Kind wire.Suspicion.Kind wire.Verdict.Kind
 		wire.Entry.Part wire.Part.Token wire.Part.Format wire.ProcessInput.OnError
 		wire.ProcessInput.Format job.Output.Checksum job.LoopReport.CatchUp job.Settings.MaxFailed`},
 	{plain, 40, `
@@ -115,6 +120,7 @@ var bounds = []struct {
 		wire.LegLimits.Stages job.Settings.Windows wire.ServedInput.Pools
 		wire.ServedInput.Known wire.ServedResult.Unserved`},
 	{list, limits.MaxNotes, "job.Noticed.Notes"},
+	{list, failures.MaxReported + 1, "job.Report.Failures wire.FinishResult.Failures wire.FailuresResult.Failures"},
 	{list, limits.MaxLaterErrors, "job.Report.LaterErrors"},
 	{list, limits.MaxForced, `
 		job.Outcomes.Forced wire.ProcessResult.Forced
@@ -134,6 +140,7 @@ var bounds = []struct {
 	{list, calls.MaxTrials, `
 		wire.Task.Trials wire.ProcessInput.Trials wire.ProcessResult.Trials`},
 	{list, 18, "job.LoopStats.Lateness"},
+	{list, 1, "wire.CallLimits.Retry"}, // together as long as one may be
 }
 
 // row is a message and its limit.
@@ -154,7 +161,7 @@ func jobRows(l *fullest) []row {
 	const (
 		kinds = "job.Report.Feed job.Report.Loop " // of other jobs than those of files
 		// What only jobs and legs have that end.
-		jobEnds = kinds + "job.Outcomes.Stragglers job.Outcomes.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended "
+		jobEnds = kinds + "job.Outcomes.Stragglers job.Outcomes.Forced job.Report.Hooks job.Report.Redrive job.Report.Ended job.Report.Failures "
 		legEnds = "job.Outcomes.Stragglers job.Outcomes.Forced wire.LegOutcomes.Error wire.LegResult.Loop "
 		noLoop  = "wire.StartInput.Salvage wire.StartInput.Loop "
 	)
@@ -205,7 +212,7 @@ func jobRows(l *fullest) []row {
 		{"continuation of a loop", loop, mostSent},
 		{"result of a job", report, mostSent},
 		{"result of a loop", full(job.Report{}, "job.Report.Feed job.Outcomes.Stages"), mostSent},
-		{"answer to the query of a job", full(wire.Answer{}, kinds), mostSent},
+		{"answer to the query of a job", full(wire.Answer{}, kinds+"job.Report.Failures"), mostSent},
 		{"executions that a query names", full(job.Progress{}, "job.Progress.Feed").(job.Progress).Flying, mostSent},
 		{"answer to the query of a leg", full(job.Progress{}, "job.Progress.Feed"), mostSent},
 		{"what a leg has not committed", []wire.CommitInput{commit}, mostSent},
@@ -230,6 +237,7 @@ func jobRows(l *fullest) []row {
 		{"what is finished", full(wire.FinishResult{}, ""), mostSent},
 		{"WriteReport", full(wire.ReportInput{}, kinds), mostSent},
 		{"WriteFailures", full(wire.FailuresInput{}, ""), mostSent},
+		{"written failures", full(wire.FailuresResult{}, ""), mostSent},
 		{"hook", full(wire.HookInput{}, ""), mostSent},
 		{"Locate", full(wire.LocateInput{}, ""), mostSent},
 		{"places", full(wire.LocateResult{}, "wire.ActivitySlot.Clock"), mostSent},

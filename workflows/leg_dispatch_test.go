@@ -15,6 +15,7 @@ func TestLeg_DispatchesInOrder(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
 	w.spec.Window = 3
+	w.spec.Retry, w.spec.NoRetry = []job.Retry{"type=RateLimit attempts=10"}, []string{"Bad"}
 	result, err := w.runLeg(w.legInput(50))
 	require.NoError(t, err)
 	require.EqualValues(t, 500, result.Totals.OK)
@@ -23,7 +24,7 @@ func TestLeg_DispatchesInOrder(t *testing.T) {
 		require.EqualValues(t, 10*i, x.in.Batch.First)
 		require.Equal(t, dispatch.FirstSlice, x.in.Slice)
 		require.Equal(t, w.spec.Grace, x.in.Grace)
-		require.Equal(t, wire.CallLimits{Timeout: w.spec.CallTimeout, Attempts: 3, ItemAttempts: 1, Backoff: time.Second}, x.in.Calls)
+		require.Equal(t, wire.CallLimits{Timeout: w.spec.CallTimeout, Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Retry: w.spec.Retry, Final: "type=Bad"}, x.in.Calls)
 	}
 	require.Len(t, w.commits, 1)
 	require.Len(t, w.commits[0].Entries, 50)

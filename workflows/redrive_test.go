@@ -14,7 +14,7 @@ func redriving(t *testing.T, items int64) *world {
 	t.Helper()
 	w := setup(t, items)
 	w.redrive = &job.Redrive{
-		Manifests: []string{"whole"}, Output: job.Output{Location: "out.jsonl", Bytes: 5, Errors: "errors"}, Planned: 1000, Runs: []string{"before"},
+		Manifests: []string{"whole"}, Output: job.Output{Location: "out.jsonl", Bytes: 5, Errors: "errors"}, Planned: 1000, Where: "kind=expired", Runs: []string{"before"},
 	}
 	w.merged = wire.FinishResult{
 		Output: job.Output{Location: "out.jsonl", Bytes: 9}, Books: wire.Books{Items: 1000, OK: 997, Failed: 3, Dropped: 11},

@@ -223,7 +223,7 @@ func TestStop_TwiceAtOnce(t *testing.T) {
 	w := setup(t, 1000)
 	w.took = time.Hour
 	w.at(time.Second, func() {
-		w.env.SignalWorkflowSkippingWorkflowTask(job.SignalStop, job.Stop{Reason: "first"})
+		w.env.SignalWorkflowSkippingWorkflowTask(wire.SignalStop, job.Stop{Reason: "first"})
 		w.stop(job.Stop{Reason: "second"})
 	})
 	require.Equal(t, "first", w.stopped().Reason)
@@ -234,7 +234,7 @@ func TestStop_WithoutArgument(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 1000)
 	w.took = time.Hour
-	w.at(time.Second, func() { w.env.SignalWorkflow(job.SignalStop, nil) })
+	w.at(time.Second, func() { w.env.SignalWorkflow(wire.SignalStop, nil) })
 	require.Empty(t, w.stopped().Reason)
 }
 

@@ -167,7 +167,7 @@ func (w *world) at(d time.Duration, fn func()) {
 // later has fn called after some time of the workflow.
 func (w *world) later(d time.Duration, fn func()) { w.env.RegisterDelayedCallback(fn, d) }
 
-func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(job.SignalStop, s) }
+func (w *world) stop(s job.Stop) { w.env.SignalWorkflow(wire.SignalStop, s) }
 
 // salvaged is what is to be salvaged as a client sends it.
 func (w *world) salvaged() (all []json.RawMessage) {
@@ -489,14 +489,17 @@ func (w *world) doReport(_ context.Context, in wire.ReportInput) error {
 	return nil
 }
 
-func (w *world) doFailures(_ context.Context, in wire.FailuresInput) (string, error) {
+// someFailures are what WriteFailures finds.
+var someFailures = []job.FailureGroup{{Kind: job.KindError, Type: "ValueError", Pattern: "no *", Count: 7, Item: 3, Message: "no 3"}}
+
+func (w *world) doFailures(_ context.Context, in wire.FailuresInput) (wire.FailuresResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listed = append(w.listed, in)
 	if w.failures != nil {
-		return "", w.failures(in)
+		return wire.FailuresResult{}, w.failures(in)
 	}
-	return in.Spec.Errors, nil
+	return wire.FailuresResult{Location: in.Spec.Errors, Failures: someFailures}, nil
 }
 
 func (w *world) doHook(ctx context.Context, in wire.HookInput) error {

@@ -236,6 +236,7 @@ func (c *copier) finish(parallel int) error {
 	s.Name, s.Pool, s.Stages, s.Flatten = spec.Name, spec.Pool, spec.Stages, spec.Flatten
 	s.Expiry, s.CallTimeout, s.BatchTimeout = spec.Expiry, spec.CallTimeout, spec.BatchTimeout
 	s.Attempts, s.ItemAttempts, s.Backoff = spec.Attempts, spec.ItemAttempts, spec.Backoff
+	s.Retry, s.NoRetry = spec.Retry, spec.NoRetry
 	s.MaxItem, s.Format, s.Files.Delimiter, s.Files.Quote = spec.MaxItem, spec.Format, spec.Files.Delimiter, spec.Files.Quote
 	s.Grace = time.Nanosecond
 	batches := min(max(n/sampleBatch, 1), max(sampleBatches, parallel))

@@ -27,7 +27,7 @@ const (
 	ActivityFinish        Activity[FinishInput, FinishResult]           = "Finish"
 	ActivityFinishRedrive Activity[FinishRedriveInput, FinishResult]    = "FinishRedrive"
 	ActivityWriteReport   Activity[ReportInput, any]                    = "WriteReport"
-	ActivityWriteFailures Activity[FailuresInput, string]               = "WriteFailures"
+	ActivityWriteFailures Activity[FailuresInput, FailuresResult]       = "WriteFailures"
 	ActivityServed        Activity[ServedInput, ServedResult]           = "Served"
 	ActivityHook          Activity[HookInput, any]                      = "Hook"
 )
@@ -113,6 +113,12 @@ type FailuresInput struct {
 	Manifests []string `json:"manifests"` // heads of the chain
 }
 
+// FailuresResult says where the errors file is, and what it has.
+type FailuresResult struct {
+	Location string             `json:"location,omitempty"` // empty: there are no records
+	Failures []job.FailureGroup `json:"failures,omitempty"`
+}
+
 // FinishInput asks for a job's output.
 type FinishInput struct {
 	Ref       Ref      `json:"ref"`
@@ -129,6 +135,8 @@ type FinishResult struct {
 	Books  Books      `json:"books"`
 	// Gone is how many items of the earlier run whose results were used no item has matched.
 	Gone int64 `json:"gone,omitempty"`
+	// Failures are the groups of the error records.
+	Failures []job.FailureGroup `json:"failures,omitempty"`
 	// Only after a redrive: how many items it has run again, the manifests of the merged state, and the
 	// first of the errors that remain.
 	Redriven   int64           `json:"redriven,omitempty"`
@@ -321,7 +329,13 @@ type CallLimits struct {
 	Attempts     int           `json:"attempts"`          // of a call that fails as a whole, before it is halved
 	ItemAttempts int           `json:"item_attempts"`
 	Backoff      time.Duration `json:"backoff"`
+	// Retry are rules for some failures, and Final selects those that are final at once.
+	Retry []job.Retry `json:"retry,omitempty"`
+	Final job.Where   `json:"final,omitempty"`
 }
+
+// Ruled reports whether there are rules for some failures.
+func (l CallLimits) Ruled() bool { return len(l.Retry) > 0 || l.Final != "" }
 
 // SlotRef says where a batch runs.
 type SlotRef struct {

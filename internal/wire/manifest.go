@@ -140,7 +140,9 @@ type Done struct {
 	Output  job.Output `json:"output"`
 	Errors  SideFile   `json:"errors"`           // of error records
 	Dropped SideFile   `json:"dropped,omitzero"` // of dropped items
-	Books   Books      `json:"books"`
+	// Failures are the groups of the error records.
+	Failures []job.FailureGroup `json:"failures,omitempty"`
+	Books    Books              `json:"books"`
 	// Delivered: what goes into devices and pipes has been written into them. Of a file that shows by the file.
 	Delivered bool `json:"delivered,omitempty"`
 	// Kept: the output is one file, or was to be, and went into a device or a pipe: the parts are what is kept of it.

@@ -126,6 +126,7 @@ const (
 	SignalHalt     = "stop the leg"        // job → leg: a stop; argument StopNotice
 	SignalGrant    = "places to leg"       // job → leg: more places in the window, or fewer; argument int
 	SignalPlaces   = "places from leg"     // leg → job: places that it has no batches for; argument PlacesBack
+	SignalStop     = "stop"                // any Temporal client → job: a coordinated stop; argument job.Stop
 	SignalFail     = "leg failed"          // leg → job: an error has ended the leg; argument job.Error
 	SignalLimits   = "limits of leg"       // job → leg: the rate it may work at, and when to report counts; argument LegLimits
 	SignalSlow     = "slow down"           // leg → job: a handler has asked to slow down; argument SlowDownRequest

@@ -35,6 +35,11 @@ END {
 		if (verb == "short") continue
 		if (verb == "long") print item[i]
 		if (verb == "exit") leave(arg)
+		if (verb == "tally" || verb == "third") {
+			note(arg)
+			if (verb == "tally" || count(arg) < 3)
+				leave(3)
+		}
 		if (verb == "die") { note(arg); leave(3) }
 		if (verb == "hang") system("exec sleep 1000")
 		if (verb == "nap") system("exec sleep " arg / 1000)

@@ -30,3 +30,24 @@ func TestTimer_IsSmall(t *testing.T) {
 	}
 	require.Less(t, len(batch.String()), 40)
 }
+
+// 14.15: the percentiles are close to the true ones, whatever the calls are added up in.
+func TestCallTimes(t *testing.T) {
+	t.Parallel()
+	var timers [3]calltimes.Timer
+	for i := range 1000 { // 1 ms to 1,000 ms
+		timers[i%3].Add(time.Duration(i+1) * time.Millisecond)
+	}
+	var parts [3]calltimes.Text
+	for i := range timers {
+		parts[i] = calltimes.Text(timers[i].String())
+	}
+	all := parts[0].Plus(parts[1]).Plus("").Plus(parts[2])
+	require.Equal(t, all, parts[2].Plus(parts[1].Plus(parts[0])), "in any order")
+	require.Equal(t, time.Second, all.Longest())
+	require.Equal(t, time.Second, all.Percentile(100))
+	require.InEpsilon(t, 500*time.Millisecond, all.Percentile(50), 0.1)
+	require.InEpsilon(t, 950*time.Millisecond, all.Percentile(95), 0.1)
+	require.Zero(t, calltimes.Text("").Percentile(50))
+	require.Zero(t, calltimes.Text("what 41:3 5").Percentile(50), "what is not in its form is nothing")
+}

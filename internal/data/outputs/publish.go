@@ -33,6 +33,8 @@ type Publication struct {
 	Errors  wire.SideFile // the same
 	Dropped wire.SideFile // the same
 	Merged  wire.Merged   // of a redrive
+	// Failures are the groups of the error records: set with Errors.
+	Failures []job.FailureGroup
 
 	delivered, kept bool // see [wire.Done]
 }
@@ -91,7 +93,7 @@ func (p *Publication) deliver(ctx context.Context) error {
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	d := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
+	d := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Failures: p.Failures, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
 	return ledger.WriteDone(ctx, &d, p.Dir, p.Ref)
 }
 

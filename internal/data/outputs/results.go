@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stint-run/stint/internal/data/failures"
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/store"
@@ -80,6 +81,24 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 // committed returns the heads of all manifests of a job.
 func committed(report job.Report) []string {
 	return slices.Concat(report.Manifests, report.LegManifests)
+}
+
+// SelectsNone reports whether an expression is known to select none of the failed items of a completed job. Where the
+// error records cannot be read, or there are none, it is not known.
+func SelectsNone(ctx context.Context, access ledger.Access, report job.Report, where job.Where) bool {
+	matches, err := where.Matcher()
+	if err != nil || report.State != job.Completed || report.Failed == 0 {
+		return false
+	}
+	errFound, read := errors.New("found"), false
+	reading := &failures.Records{Each: func(_ []byte, f *job.Failure) error {
+		if read = true; matches(f) {
+			return errFound
+		}
+		return nil
+	}}
+	_, err = Results(ctx, access, report, Selection{Errors: true}, reading)
+	return err == nil && read
 }
 
 // pieces are lengths in a file, in bytes or in lines: in turns of what is left out and what is wanted. The first is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/stint-run/stint/internal/data/failures"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -19,9 +20,15 @@ type side struct {
 }
 
 func (p *Publication) errorsSide() side {
-	return side{p.Spec.Errors, func(ctx context.Context, w io.Writer) error {
-		return ledger.CopyErrors(ctx, p.Dir, p.Links, w)
-	}, &p.Errors, &p.Output.Errors}
+	return side{p.Spec.Errors, p.copyErrors, &p.Errors, &p.Output.Errors}
+}
+
+// copyErrors writes the error records, and groups them.
+func (p *Publication) copyErrors(ctx context.Context, w io.Writer) error {
+	var groups failures.Groups
+	err := ledger.CopyErrors(ctx, p.Dir, p.Links, io.MultiWriter(w, groups.Writer()))
+	p.Failures = groups.Largest(failures.MaxReported)
+	return err
 }
 
 func (p *Publication) droppedSide() side {
@@ -122,7 +129,7 @@ func (p *Publication) sideMatches(ctx context.Context, s side, content wire.Side
 // is written before them, and an output that matches DONE may be that of an earlier run. What they hold is in
 // the parts.
 func (p *Publication) RestoreSides(ctx context.Context, d *wire.Done) error {
-	p.Output, p.Errors, p.Dropped, p.delivered, p.kept = d.Output, d.Errors, d.Dropped, d.Delivered, d.Kept
+	p.Output, p.Errors, p.Failures, p.Dropped, p.delivered, p.kept = d.Output, d.Errors, d.Failures, d.Dropped, d.Delivered, d.Kept
 	var again []side
 	for _, s := range []side{p.errorsSide(), p.droppedSide()} {
 		same, err := p.sideMatches(ctx, s, *s.content, *s.shown, d.Delivered)

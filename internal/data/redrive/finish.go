@@ -52,7 +52,7 @@ func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire
 		return wire.FinishResult{}, err
 	}
 	return wire.FinishResult{
-		Output: f.Output, Books: f.Books, Redriven: f.Merged.Redriven, Manifests: f.Merged.Manifests, FirstError: f.Merged.FirstError,
+		Output: f.Output, Books: f.Books, Failures: f.Failures, Redriven: f.Merged.Redriven, Manifests: f.Merged.Manifests, FirstError: f.Merged.FirstError,
 	}, nil
 }
 
@@ -125,7 +125,7 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again, err := ledger.CheckBooks(ctx, f.Dir, links, f.in.Planned)
+	fresh, err := ledger.CheckBooks(ctx, f.Dir, links, f.in.Planned)
 	if err != nil {
 		return err
 	}
@@ -133,9 +133,13 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &merger{dir: f.Dir, ref: f.Ref, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
+	again, err := selected(f.in.Redrive.Where)
+	if err != nil {
+		return err
+	}
+	m := &merger{dir: f.Dir, ref: f.Ref, again: again, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
 	defer m.outcomes.close()
-	joined, err := f.openOutput(ctx, m, again.Bytes)
+	joined, err := f.openOutput(ctx, m, fresh.Bytes)
 	if err != nil {
 		return err
 	}

@@ -165,6 +165,7 @@ type merger struct {
 	dir      store.Dir
 	ref      wire.Ref // of the redrive; its sources are those of the merged state
 	outcomes *outcomeReader
+	again    selection
 	out      mergedOutput
 	flatten  bool // the results of an item are any number of lines
 
@@ -270,7 +271,7 @@ func (m *merger) item(line *wire.ErrorLine, to *wire.Entry, part *mergedPart) (r
 		line.At = part.bytes
 		return true, nil
 	}
-	if !line.Never {
+	if m.again(line) {
 		outcome, err := m.outcomes.next()
 		switch {
 		case err != nil:

@@ -27,11 +27,28 @@ type Source struct {
 	access ledger.Access
 	inputs *inputs.Inputs
 	of     job.Redrive
+	again  selection
 }
 
 // NewSource returns the source of a redrive of a job.
-func NewSource(access ledger.Access, inputs *inputs.Inputs, of job.Redrive) inputs.Lister {
-	return &Source{access: access, inputs: inputs, of: of}
+func NewSource(access ledger.Access, inputs *inputs.Inputs, of job.Redrive) (inputs.Lister, error) {
+	again, err := selected(of.Where)
+	return &Source{access: access, inputs: inputs, of: of, again: again}, err
+}
+
+// selection reports whether the failed item of a line runs again.
+type selection func(*wire.ErrorLine) bool
+
+// selected returns the selection of those that an expression selects; without one it is all.
+func selected(w job.Where) (selection, error) {
+	matches := func(*job.Failure) bool { return true }
+	if w != "" {
+		var err error
+		if matches, err = w.Matcher(); err != nil {
+			return nil, ledger.Permanent(job.ErrorInvalid, fmt.Errorf("where: %w", err))
+		}
+	}
+	return func(line *wire.ErrorLine) bool { return line.IsRecord() && !line.Never && matches(&line.Failure) }, nil
 }
 
 // List copies the items. Neighbours of one format are one source.
@@ -43,7 +60,7 @@ func (l *Source) List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*i
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{ctx: ctx, dir: dir, prefix: ledger.SpoolsPrefix(in.Ref.Sources), to: &inputs.Table{}}
+	c := &copier{ctx: ctx, again: l.again, dir: dir, prefix: ledger.SpoolsPrefix(in.Ref.Sources), to: &inputs.Table{}}
 	if len(links) > 0 {
 		if c.from, err = l.inputs.Table(ctx, dir, links[0].Sources); err != nil {
 			return nil, err
@@ -87,20 +104,21 @@ type copier struct {
 	ctx      context.Context
 	dir      store.Dir
 	prefix   string
+	again    selection
 	from, to *inputs.Table
 	items    *inputs.SpoolWriter // of the last source of to; nil: there is none
 	ordinals *inputs.SpoolWriter
 }
 
-// entry copies those failed items of an entry that can be run again.
+// entry copies those failed items of an entry that run again.
 func (c *copier) entry(e ledger.OwnedEntry) error {
 	source := &c.from.Sources[e.Source]
 	return ledger.EachErrorLine(c.ctx, c.dir, e, func(line wire.ErrorLine) error {
-		if !line.IsRecord() {
+		if !c.again(&line) {
 			return nil
 		}
-		item, ok, err := itemAgain(&line, &source.Shape)
-		if err != nil || !ok {
+		item, err := itemAgain(&line, &source.Shape)
+		if err != nil {
 			return err
 		}
 		if err := c.choose(source.Shape); err != nil {
@@ -188,26 +206,23 @@ func (r *Range) Original(ctx context.Context, ordinal int64) (int64, error) {
 	return int64(binary.BigEndian.Uint64(original[:])), nil
 }
 
-// itemAgain returns the line by which an item of a source is run again; ok is false if it
-// cannot be.
-func itemAgain(l *wire.ErrorLine, shape *wire.Shape) (line []byte, ok bool, err error) {
+// itemAgain returns the line by which an item of a source is run again.
+func itemAgain(l *wire.ErrorLine, shape *wire.Shape) (line []byte, err error) {
 	switch {
-	case l.Never:
-		return nil, false, nil
 	case l.Raw != "":
-		return []byte(l.Raw), true, nil
+		return []byte(l.Raw), nil
 	case !records.TextLines(shape):
-		return l.Failure.Input, true, nil
+		return l.Failure.Input, nil
 	}
 	var text string
 	if json.Unmarshal(l.Failure.Input, &text) == nil {
-		return []byte(text), true, nil
+		return []byte(text), nil
 	}
 	var encoded struct {
 		Base64 []byte `json:"base64"`
 	}
 	if err := json.Unmarshal(l.Failure.Input, &encoded); err != nil {
-		return nil, false, ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading the error record of item %d: %w", l.Failure.Item, err))
+		return nil, ledger.Permanent(job.ErrorCorrupt, fmt.Errorf("reading the error record of item %d: %w", l.Failure.Item, err))
 	}
-	return encoded.Base64, true, nil
+	return encoded.Base64, nil
 }

@@ -38,6 +38,7 @@ type Caller struct {
 	Fit    *Fit // nil: calls are as large as the items that Run gets
 	// Trials are what items have behind them; nil: nothing, and no item is called again later by itself.
 	Trials *Trials
+	Rules  *Rules   // of the job
 	Brake  *Brake   // nil: each slow-down request is one to the job
 	most   int      // items that a call should have after one that was full
 	spare  *attempt // for the next call; nil: none
@@ -86,13 +87,7 @@ func (c *Caller) Run(items []Item) error {
 
 // run is Run after the first attempt, if there has been one.
 func (c *Caller) run(items []Item, first *attempt) error {
-	var fault *Fault
-	try := 0
-	for try < c.Limits.Attempts && (fault == nil || !fault.Final) {
-		try++
-		if len(items) == 0 {
-			return nil
-		}
+	for try := 1; len(items) > 0; try++ {
 		if try > 1 {
 			c.Retries++
 		}
@@ -100,23 +95,24 @@ func (c *Caller) run(items []Item, first *attempt) error {
 		if try > 2 && !c.Lane.wait(retryDelay(c.Limits.Backoff, try-2)) {
 			return ErrEnding
 		}
+		var fault *Fault
 		var err error
 		if items, fault, err = c.call(items, false, first); fault == nil {
 			return err
 		}
 		first = nil
-		if fault.Full {
+		rule := c.Rules.Of(fault)
+		switch {
+		case len(items) == 0:
+		case fault.Full:
 			return c.inPieces(items)
+		case c.postponed(rule, items, fault, try):
+			return nil
+		case rule != nil || fault.Final || try == c.Limits.Attempts:
+			return c.narrow(items, fault, try)
 		}
 	}
-	switch len(items) {
-	case 0:
-		return nil
-	case 1:
-		c.failAlone(fault, try)
-		return nil
-	}
-	return c.halve(items, try)
+	return nil
 }
 
 // inPieces runs the items that a full call has left, fewer at once.
@@ -170,12 +166,15 @@ func (c *Caller) call(items []Item, isolating bool, made *attempt) (rest []Item,
 			if len(rest) < len(items) {
 				tries = 1 + c.tried(rest) // the next call begins with it
 			}
-			if tries < c.Limits.ItemAttempts {
+			rule := c.Rules.Of(fault)
+			if rule == nil && tries < c.Limits.ItemAttempts {
 				c.Trials.note(rest[0].Ordinal, tries)
 				tries++
 				break
 			}
-			c.failAlone(fault, tries)
+			if !c.postponed(rule, rest[:1], fault, 1) {
+				c.failAlone(fault, tries)
+			}
 			if rest = rest[1:]; len(rest) == 0 {
 				return nil, nil, nil
 			}
@@ -233,7 +232,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 		Items: items, Answer: c.Answer, lane: c.Lane, block: c.Block, Records: c.Records, Text: c.Text, Flat: c.Flat, Place: c.Place,
 		Isolating:    isolating,
 		ItemAttempts: c.Limits.ItemAttempts, Attempts: c.Limits.Attempts, Backoff: c.Limits.Backoff, firm: &a.free, before: a.mark.count,
-		Job: c.Job, Run: c.JobRun, RootRun: c.RootRun, Stage: c.Stage, trials: c.Trials, brake: c.Brake,
+		Job: c.Job, Run: c.JobRun, RootRun: c.RootRun, Stage: c.Stage, trials: c.Trials, rules: c.Rules, brake: c.Brake,
 	}
 	c.Answer.admit(&a.Call)
 	c.Observer.CallBegan(c.Job)
@@ -368,8 +367,18 @@ func CauseOf(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// halve gives each half one try and a single item one more, unless that cannot help; tries have been made of the whole.
-func (c *Caller) halve(items []Item, tries int) error {
+// narrow gives a single item the fault as its outcome, and halves several. made is how many calls have been made of them
+// that are not among their tries.
+func (c *Caller) narrow(items []Item, fault *Fault, made int) error {
+	if len(items) == 1 {
+		c.failAlone(fault, c.tried(items)+made)
+		return nil
+	}
+	return c.halve(items, made)
+}
+
+// halve gives each half one try and a single item one more, unless a rule says otherwise; made is as in narrow.
+func (c *Caller) halve(items []Item, made int) error {
 	c.Isolations++
 	middle := len(items) / 2
 	for _, half := range [][]Item{items[:middle], items[middle:]} {
@@ -377,21 +386,19 @@ func (c *Caller) halve(items []Item, tries int) error {
 			return ErrEnding
 		}
 		rest, fault, err := c.call(half, true, nil)
-		more := tries + 1
-		if fault != nil && !fault.Full && !fault.Final && len(rest) == 1 {
+		tries := made + 1
+		if fault != nil && !fault.Full && !fault.Final && len(rest) == 1 && c.Rules.Of(fault) == nil {
 			c.Retries++
-			more++
+			tries++
 			rest, fault, err = c.call(rest, true, nil)
 		}
-		if fault != nil && !fault.Full && len(rest) == 1 {
-			c.failAlone(fault, more)
-			continue
-		}
 		switch {
-		case fault != nil && fault.Full:
+		case fault == nil || len(rest) == 0:
+		case fault.Full:
 			err = c.inPieces(rest)
-		case fault != nil && len(rest) > 0:
-			err = c.halve(rest, tries+1)
+		case c.postponed(c.Rules.Of(fault), rest, fault, tries):
+		default:
+			err = c.narrow(rest, fault, tries)
 		}
 		if err != nil {
 			return err

@@ -101,6 +101,8 @@ type Call struct {
 	Keep bool
 
 	trials *Trials // nil: nobody counts tries here
+	rules  *Rules
+	spread float64 // see [Call.Spread]; 0: 1
 	brake  *Brake
 	now    time.Time // of all waits that the call asks for: items with the same one are called together; zero: it has not
 	lane   *Lane
@@ -203,7 +205,7 @@ func (c *Call) Forced(pid int, signal syscall.Signal, cause error) {
 	watch.forced = append(watch.forced, job.ForcedEnd{Worker: place.Worker, Slot: place.Slot, PID: pid, Signal: name})
 }
 
-// TriesOf returns how often an item is tried before it fails with the fault.
+// TriesOf returns how often an item is tried before it fails with the fault, unless a rule says otherwise.
 func (c *Call) TriesOf(f *Fault) int {
 	switch f.Kind {
 	case job.KindInvalid:

@@ -40,15 +40,7 @@ type Outcome struct {
 	Fault *Fault
 	Tries int  // failed ones, if there is a fault
 	Later bool // it is called again, because of the fault, which then may be nil
-}
-
-// Failed returns the outcome of an item that has failed with the fault, so many times by now, and is tried so often at
-// most. It is called again if it has further tries, or if the fault asks for that, which costs no try.
-func Failed(f *Fault, tries, most int) Outcome {
-	if f.After > 0 {
-		return Outcome{Fault: f, Tries: tries - 1, Later: true}
-	}
-	return Outcome{Fault: f, Tries: tries, Later: tries < most}
+	Apart bool // if it is called again: after a wait of its own, and so by another call
 }
 
 // Add adds the outcome of the item at this index, the next in order, to the call's answer, or has it called again.

@@ -222,7 +222,7 @@ func (c *Call) Postpone(i int, f *Fault, tries int) {
 	wait := f.After
 	switch {
 	case wait == 0:
-		wait = retryDelay(c.Backoff, tries)
+		wait = c.rules.delay(f, tries, c.Backoff, c.spread)
 	case trial.Waited+wait > WaitLimit:
 		c.Answer.Fail(waitedTooLong(f, trial.Waited), tries+1)
 		return

@@ -169,7 +169,7 @@ func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*wire.StartI
 				f.signal(wire.SignalBar).SendAsync(payload(nil))
 			}
 		}
-		v.flows[v.spec.Name].signal(job.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
+		v.flows[v.spec.Name].signal(wire.SignalStop).SendAsync(payload(job.Stop{Reason: "the model"}))
 		return nil, nil
 	}
 	v.note("terminated")

@@ -131,12 +131,12 @@ func (c *Coordinator) listFailures() {
 		return
 	}
 	ctx := execute.FailuresOptions(c.Ctx, c.Spec())
-	location, err := c.traits.ListFailures(ctx, c.snapshot())
+	listed, err := c.traits.ListFailures(ctx, c.snapshot())
 	switch {
 	case err != nil:
 		workflow.GetLogger(c.Ctx).Error("writing the errors file", "error", err)
-	case location != "":
-		r.Output = &job.Output{Errors: location}
+	case listed.Location != "":
+		r.Output, r.Failures = &job.Output{Errors: listed.Location}, listed.Failures
 	}
 }
 

@@ -92,7 +92,7 @@ func (c *Coordinator) Setup() error {
 	if err := errors.Join(execute.Answer(c.Ctx, wire.QueryReport, report), execute.Answer(c.Ctx, wire.QueryPending, c.Pending)); err != nil {
 		return err
 	}
-	for _, signal := range []string{job.SignalStop, wire.SignalFail, wire.SignalSlow, wire.SignalCounts, wire.SignalPool, wire.SignalPlaces, wire.SignalKept} {
+	for _, signal := range []string{wire.SignalStop, wire.SignalFail, wire.SignalSlow, wire.SignalCounts, wire.SignalPool, wire.SignalPlaces, wire.SignalKept} {
 		c.Selector.AddReceive(workflow.GetSignalChannel(c.Ctx, signal), func(workflow.ReceiveChannel, bool) { c.ReceiveAll() })
 	}
 	c.Selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -181,7 +181,7 @@ func (c *Coordinator) ReceiveAll() {
 	if c.canceled.Err() != nil {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
-	dispatch.ReceiveEach(c.Ctx, job.SignalStop, c.stop)
+	dispatch.ReceiveEach(c.Ctx, wire.SignalStop, c.stop)
 	run := c.State.Ref.Run
 	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalFail, func(failure job.Error) { c.Fail(&failure) })
 	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalSlow, c.SlowDown)

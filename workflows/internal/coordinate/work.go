@@ -68,9 +68,9 @@ type Traits struct {
 	Outcomes func() (ok, failed int64, fresh wire.Counts)
 	// Counted says in messages which items outcomes counts. Nil: all.
 	Counted func() string
-	// ListFailures writes the errors file of a job that has failed, and returns where that is; empty: there is none. It
-	// blocks. ctx has the options of an activity. Nil: there is none.
-	ListFailures func(ctx workflow.Context, t Snapshot) (location string, err error)
+	// ListFailures writes the errors file of a job that has failed, and returns where that is. It blocks. ctx has
+	// the options of an activity. Nil: there is none.
+	ListFailures func(ctx workflow.Context, t Snapshot) (wire.FailuresResult, error)
 }
 
 // filled has functions in place of those that are nil.
@@ -97,7 +97,7 @@ func (t Traits) filled(c *Coordinator) Traits {
 		t.Counted = func() string { return "" }
 	}
 	if t.ListFailures == nil {
-		t.ListFailures = func(workflow.Context, Snapshot) (string, error) { return "", nil }
+		t.ListFailures = func(workflow.Context, Snapshot) (wire.FailuresResult, error) { return wire.FailuresResult{}, nil }
 	}
 	return t
 }

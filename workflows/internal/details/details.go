@@ -74,6 +74,7 @@ func Job(r job.Report, now time.Time) string {
 			fmt.Fprintf(&b, "\n**Errors** %s\n", o.Errors)
 		}
 	}
+	listFailures(&b, r)
 	return text.Fit(b.String(), maxDetails)
 }
 
@@ -200,6 +201,17 @@ func window(r job.Report) string {
 		return ""
 	}
 	return " · window " + limits.DescribeWindow(*r.Settings.Window, r.Window)
+}
+
+// listFailures lists the groups of failed items.
+func listFailures(b *strings.Builder, r job.Report) {
+	if len(r.Failures) == 0 {
+		return
+	}
+	b.WriteString("\n**Failures** by type and message, each with its first item\n\n")
+	for _, g := range r.Failures {
+		fmt.Fprintf(b, "- %s × %s\n", text.Thousands(g.Count), g)
+	}
 }
 
 // describeEnds lists what has not ended well.

@@ -37,6 +37,9 @@ func TestJobDetails(t *testing.T) {
 		{"loop", func(r *job.Report) {
 			r.Loop = &job.LoopReport{Slots: 2, Every: 10 * time.Second, Ticks: 4321, Missed: 17, Skipped: 3, Repeated: 5, LateMedian: time.Millisecond, LateMax: 2 * time.Second}
 		}, []string{"11,000 of 4,321 ticks", "**loop** 2 slots every 10s · 4,321 ticks · 17 missed · 3 skipped · 5 repeated · late 1ms at the median, 2s at most"}, []string{"so far"}},
+		{"failures", func(r *job.Report) {
+			r.Failures = []job.FailureGroup{{Kind: job.KindError, Type: "ValueError", Pattern: "no *", Count: 1200, Item: 7, Message: "no 7"}, {Count: 3}}
+		}, []string{"**Failures** by type and message, each with its first item\n\n- 1,200 × error ValueError: no 7 (item 7)\n- 3 × others\n"}, nil},
 		{"failed item", func(r *job.Report) {
 			r.FirstError = &job.FirstError{Item: 4711, Kind: job.KindCrash, Error: job.Error{Message: "killed"}}
 		}, []string{"**First failed item** 4,711 (crash): killed"}, nil},

@@ -200,7 +200,7 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 }
 
 func callLimits(spec job.Spec) wire.CallLimits {
-	l := wire.CallLimits{Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff}
+	l := wire.CallLimits{Attempts: spec.Attempts, ItemAttempts: spec.ItemAttempts, Backoff: spec.Backoff, Retry: spec.Retry, Final: spec.Final()}
 	if spec.CallTimeout != job.NoLimit {
 		l.Timeout = spec.CallTimeout
 	}

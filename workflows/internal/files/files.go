@@ -30,7 +30,7 @@ func (w *fileWork) Begin(c *coordinate.Coordinator) (coordinate.Traits, error) {
 // CompleteReport is that of [coordinate.Work].
 func (w *fileWork) CompleteReport(*job.Report) {}
 
-func (w *fileWork) listFailures(ctx workflow.Context, t coordinate.Snapshot) (string, error) {
+func (w *fileWork) listFailures(ctx workflow.Context, t coordinate.Snapshot) (wire.FailuresResult, error) {
 	in := wire.FailuresInput{Ref: t.Ref, Spec: t.Spec, Manifests: t.Heads}
 	return execute.IO(ctx, wire.ActivityWriteFailures, in)
 }

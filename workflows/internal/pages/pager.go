@@ -116,8 +116,7 @@ func (p *Pager) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job.Repor
 	if err != nil {
 		return err
 	}
-	r.Output = &result.Output
-	r.Gone = result.Gone
+	r.Output, r.Failures, r.Gone = &result.Output, result.Failures, result.Gone
 	return nil
 }
 

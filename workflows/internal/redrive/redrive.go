@@ -36,7 +36,7 @@ func (w *redriveWork) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job
 	if err != nil {
 		return err
 	}
-	r.Output = &result.Output
+	r.Output, r.Failures = &result.Output, result.Failures
 	r.Redriven = result.Redriven
 	r.Planned, r.OK, r.Failed, r.Dropped = result.Books.Items, result.Books.OK, result.Books.Failed, result.Books.Dropped
 	r.Lines = result.Books.Lines
