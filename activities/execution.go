@@ -130,8 +130,8 @@ func (e *execution) limits() calls.WatchLimits {
 	limits := calls.WatchLimits{
 		Call: e.in.Calls.Timeout, Slice: e.in.Slice, Grace: e.in.Grace,
 		Drain:     e.acts.opts.Drain * 9 / 10, // the rest of it is for the part and the answer
-		Allowance: e.allow,
-		Stopped:   e.ctx.Done(), Watchdog: e.acts.opts.Watchdog, Worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
+		Allowance: e.allow, Yield: e.slot.Yield(),
+		Stopped: e.ctx.Done(), Watchdog: e.acts.opts.Watchdog, Worker: e.in.Ref.Job + "/" + e.in.Batch.String(),
 		Left: func(call calls.LeftCall) { e.acts.left.add(e, call) },
 	}
 	if !activity.IsActivity(e.ctx) {

@@ -198,7 +198,7 @@ func TestProcess_TakesItsSlotAlone(t *testing.T) {
 		in.Take, in.Alone = 1, alone
 		_, err := f.acts.Process(t.Context(), in)
 		require.NoError(t, err)
-		require.Equal(t, calls.Occupant{Job: f.ref.Job, Batch: batch.String(), Items: 1, Alone: alone}, slots.occupant)
+		require.Equal(t, calls.Occupant{Job: f.ref.Job, Batch: batch.String(), Items: 1, Alone: alone, Priority: 3}, slots.occupant)
 	}
 }
 

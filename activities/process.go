@@ -1,12 +1,14 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stint-run/stint/internal/base/calltimes"
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/stall"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/ledger"
@@ -61,7 +63,7 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (wire.Pr
 // items. If there have been any, the server hears of the end of the wait before an item is begun.
 func (e *execution) takeSlot() (err error) {
 	stop := beating(e.ctx, wire.Hint{Waiting: true})
-	o := calls.Occupant{Job: e.in.Ref.Job, Batch: e.in.Batch.String(), Items: e.in.Todo(), Alone: e.in.Alone}
+	o := calls.Occupant{Job: e.in.Ref.Job, Batch: e.in.Batch.String(), Items: e.in.Todo(), Alone: e.in.Alone, Priority: e.priority()}
 	e.slot, err = e.acts.opts.Slots.Take(e.ctx, o)
 	if beaten := stop(); err != nil || !beaten || e.acts.opts.Heartbeat == nil {
 		return err
@@ -72,6 +74,14 @@ func (e *execution) takeSlot() (err error) {
 	defer cancel()
 	_ = e.acts.opts.Heartbeat(ctx, info.TaskToken, hint) // without it, the worker's death would say nothing: that is borne some times
 	return nil
+}
+
+// priority returns that of the job, as the server has it.
+func (e *execution) priority() int {
+	if !activity.IsActivity(e.ctx) {
+		return limits.DefaultPriority
+	}
+	return cmp.Or(activity.GetInfo(e.ctx).Priority.PriorityKey, limits.DefaultPriority)
 }
 
 func (e *execution) process() (wire.ProcessResult, error) {

@@ -93,13 +93,21 @@ func (r *Rate) UnmarshalJSON(data []byte) error {
 // Speed is the speed of a job, in items and in bytes of input a second. 0: not known.
 type Speed struct{ Items, Bytes float64 }
 
-// Speed returns the average from the job's start to its end, or to now if it has not ended. It leaves out what earlier
-// runs have done; Bytes is 0 if there were any, because their share is not known.
+// paused returns how long the run has been paused by now.
+func (r Report) paused(now time.Time) time.Duration {
+	if r.PausedSince == nil {
+		return r.PausedFor
+	}
+	return r.PausedFor + max(0, now.Sub(*r.PausedSince))
+}
+
+// Speed returns the average from the job's start to its end, or to now if it has not ended, without its pauses. It leaves
+// out what earlier runs have done; Bytes is 0 if there were any, because their share is not known.
 func (r Report) Speed(now time.Time) Speed {
 	if r.Ended != nil {
 		now = *r.Ended
 	}
-	done, seconds := r.Done()-r.Resumed, now.Sub(r.Started).Seconds()
+	done, seconds := r.Done()-r.Resumed, (now.Sub(r.Started) - r.paused(now)).Seconds()
 	if done <= 0 || seconds <= 0 {
 		return Speed{}
 	}
@@ -124,10 +132,12 @@ func (r Report) SpeedSince(earlier Report, began, now time.Time) Speed {
 }
 
 // TimeLeft estimates the time to the job's end at that speed: by bytes if the size of the input is
-// known, otherwise by the items planned. It is not ok if neither is known, or nothing was done yet.
+// known, otherwise by the items planned. It is not ok if neither is known, nothing was done yet, or the job is paused.
 func (r Report) TimeLeft(s Speed) (left time.Duration, ok bool) {
 	var seconds float64
 	switch {
+	case r.PausedSince != nil:
+		return 0, false
 	case r.TotalBytes > 0 && s.Bytes > 0:
 		seconds = float64(r.TotalBytes-r.InputBytes) / s.Bytes
 	case r.PlanDone && s.Items > 0:

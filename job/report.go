@@ -308,6 +308,10 @@ type Report struct {
 	// [limits.MaxLaterErrors]; LaterErrorsOmitted counts the others.
 	LaterErrors        []Error `json:"later_errors,omitempty"`
 	LaterErrorsOmitted int     `json:"later_errors_omitted,omitempty"`
+	// PausedSince is since when the running job is paused: nothing new is dispatched. Nil: it is not.
+	PausedSince *time.Time `json:"paused_since,omitempty"`
+	// PausedFor is how long earlier pauses of this run took, in nanoseconds.
+	PausedFor time.Duration `json:"paused_ns,omitempty"`
 	// StopDeadline is when the grace period of the stop ends.
 	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 

@@ -25,6 +25,7 @@ type Settings struct {
 	MaxCost     *Money  `json:"max_cost,omitempty"`
 	MaxTokens   *int64  `json:"max_tokens,omitempty"`
 	Deadline    *string `json:"deadline,omitempty"`
+	Priority    *int    `json:"priority,omitempty"` // 1 … 5; with the next batches
 	// Windows are those of stages, by their names (see [Stage]); 0: that of the job. Others stay as they are.
 	Windows map[string]int `json:"windows,omitempty"`
 }
@@ -32,7 +33,7 @@ type Settings struct {
 // IsZero reports whether no setting is set.
 func (s Settings) IsZero() bool {
 	return s.Window == nil && s.BatchItems == nil && s.MaxFailed == nil && s.Rate == nil && len(s.Windows) == 0 &&
-		s.RequestRate == nil && s.TokenRate == nil && s.MaxCost == nil && s.MaxTokens == nil && s.Deadline == nil
+		s.RequestRate == nil && s.TokenRate == nil && s.MaxCost == nil && s.MaxTokens == nil && s.Deadline == nil && s.Priority == nil
 }
 
 // Settings returns the spec's settings; none is nil. Windows has all stages that pools run.
@@ -40,6 +41,7 @@ func (s Spec) Settings() Settings {
 	c := Settings{
 		Window: &s.Window, BatchItems: &s.BatchItems, MaxFailed: &s.MaxFailed, Rate: &s.JobRate,
 		RequestRate: &s.RequestRate, TokenRate: &s.TokenRate, MaxCost: &s.MaxCost, MaxTokens: &s.MaxTokens, Deadline: &s.Deadline,
+		Priority: &s.Priority,
 	}
 	for _, stage := range s.StagePools() {
 		if c.Windows == nil {
@@ -67,6 +69,7 @@ func (s Spec) With(c Settings) Spec {
 	change(&s.MaxCost, c.MaxCost)
 	change(&s.MaxTokens, c.MaxTokens)
 	change(&s.Deadline, c.Deadline)
+	change(&s.Priority, c.Priority)
 	if len(c.Windows) > 0 {
 		s.Stages, _ = withWindows(s.Stages, c.Windows) // CheckSettings has the error
 	}
@@ -127,6 +130,14 @@ var settingNames = map[string]func(*Settings, string) error{
 		s.MaxTokens = &n
 		return nil
 	},
+	"priority": func(s *Settings, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > limits.LeastPriority {
+			return fmt.Errorf("priority %q: use 1 (before other jobs) to %d", v, limits.LeastPriority)
+		}
+		s.Priority = &n
+		return nil
+	},
 	"deadline": func(s *Settings, v string) error {
 		if v == noneText {
 			v = ""
@@ -154,7 +165,7 @@ func (s *Settings) setStageWindow(stage, text string) error {
 }
 
 // Parse sets settings written as name=value; the names are window, batch-items, max-failed, rate, rpm and tpm (limits of
-// requests and tokens, a minute), max-cost, max-tokens and deadline, and STAGE.window for the window of a stage, whose
+// requests and tokens, a minute), max-cost, max-tokens, priority and deadline, and STAGE.window for the window of a stage, whose
 // auto is the job's. The error names every invalid one.
 func (s *Settings) Parse(texts []string) error {
 	var errs []error

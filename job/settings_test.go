@@ -79,7 +79,7 @@ func TestParseSettings(t *testing.T) {
 	require.Equal(t, spec, valid().With(spec.Settings()))
 	require.Equal(t, valid(), valid().With(Settings{}))
 	err = new(Settings).Parse([]string{"window=0", "colour=red", "rate", "max-failed=x", "batch-items=-1", "rate=x"})
-	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, deadline, max-cost, max-failed, max-tokens, rate, rpm, tpm, window, or STAGE.window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
+	for _, text := range []string{"window 0: use 1 to 10000, or auto", `"colour": unknown setting: use batch-items, deadline, max-cost, max-failed, max-tokens, priority, rate, rpm, tpm, window, or STAGE.window`, `"rate": write name=value`, `max-failed "x"`, "batch-items -1", `rate "x"`} {
 		require.ErrorContains(t, err, text)
 	}
 }

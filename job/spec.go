@@ -36,7 +36,7 @@ const (
 	// leg may start at once is given the store.
 	maxLocation = 2 << 10
 	// maxSlotSpecs bounds the specs that the legs of a loop's slots are given together: they are started at once.
-	maxSlotSpecs = 2 << 20
+	maxSlotSpecs = 2<<20 - 64<<10
 )
 
 // Spec describes a job. The zero value of a field means its default. As JSON it takes at most 512 KiB, the names of
@@ -99,6 +99,9 @@ type Spec struct {
 	// Window is how many batches may be in flight at once: 1 … 10,000. 0: automatic, as many as keep the pool's slots
 	// busy, at least 64.
 	Window int `json:"window,omitempty"`
+	// Priority says which of the pool's jobs gets the next free slot: 1, before all others, … 5, after them. Default 3.
+	// Batches of a lower priority that run return their rest after the calls in hand if one of a higher one waits.
+	Priority int `json:"priority,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
 	Expiry time.Duration `json:"expiry,omitempty"`
@@ -187,6 +190,7 @@ func (s Spec) WithDefaults() Spec {
 	setDefault(&s.MaxItem, limits.DefaultMaxItem)
 	setDefault(&s.Expiry, limits.DefaultExpiry)
 	setDefault(&s.CallTimeout, limits.DefaultCallTimeout)
+	setDefault(&s.Priority, limits.DefaultPriority)
 	setDefault(&s.Attempts, limits.DefaultAttempts)
 	setDefault(&s.ItemAttempts, limits.DefaultItemAttempts)
 	setDefault(&s.Backoff, limits.DefaultBackoff)
@@ -316,6 +320,7 @@ func (s Spec) checkSizes() []error {
 	if s.Window < 0 || s.Window > limits.MaxWindow {
 		errs = append(errs, fieldError("Window", "%d: use 1 to %d, or 0 for an automatic one", s.Window, limits.MaxWindow))
 	}
+	inRange("Priority", int64(s.Priority), 0, limits.LeastPriority) // 0 is the server's default, which is the same
 	inRange("Attempts", int64(s.Attempts), 1, maxAttempts)
 	inRange("ItemAttempts", int64(s.ItemAttempts), 1, maxAttempts)
 	if s.JobRate < 0 || s.JobRate > limits.MaxRate {

@@ -24,7 +24,7 @@ func TestSpec_Defaults(t *testing.T) {
 	require.Equal(t, Spec{
 		Name: "nightly", Pool: "thumbs", Files: &Files{Input: []string{"in.jsonl"}, MaxInput: 1 << 40, Flush: time.Second}, Output: "out.jsonl",
 		Format: "auto", MaxItem: 16 << 20, Expiry: 30 * time.Second, CallTimeout: 10 * time.Minute,
-		Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
+		Priority: 3, Attempts: 3, ItemAttempts: 1, Backoff: time.Second, Grace: 120 * time.Second,
 		Store: "out.jsonl.stint", Errors: "out.jsonl.errors.jsonl", OnError: OnErrorRecord, CleanStop: []string{limits.CleanStopType},
 	}, valid())
 	require.NoError(t, valid().Validate())
@@ -37,7 +37,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Feed: &Feed{Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4}, Loop: &Loop{Slots: 5, Every: 6, CatchUp: CatchUpSkip},
 		Files: &Files{Input: []string{"i"}, Delimiter: ";", Quote: "none", MaxInput: 2, Flush: 4}, Format: "csv", Columns: []string{"c"}, MaxItem: 1, Output: "o{}", Split: "f", Flatten: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		Reuse: &Reuse{Of: "j", From: "f", Store: "k", Key: "id", Changed: "v", Version: "1"}, BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: NoLimit, BatchTimeout: 5, Attempts: 6,
-		ItemAttempts: 7, Backoff: 8 * time.Millisecond, Retry: []Retry{"kind=crash attempts=9"}, NoRetry: []string{"Bad"}, Grace: time.Nanosecond,
+		Priority: 2, ItemAttempts: 7, Backoff: 8 * time.Millisecond, Retry: []Retry{"kind=crash attempts=9"}, NoRetry: []string{"Bad"}, Grace: time.Nanosecond,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
 		RequestRate: 11, TokenRate: 12, LimitBy: "f", MaxCost: 13, MaxTokens: 14, Deadline: "1h",
 		Init: []string{"a"}, Shutdown: []string{"b"}, Cleanup: []string{"c"},
@@ -247,6 +247,7 @@ func TestSpec_Validate(t *testing.T) {
 		{"batch-items", at(0, 10_000_000, setBatchItems), at(-1, 10_000_001, setBatchItems), "BatchItems"},
 		{"batch-bytes", at(0, 1<<30, setBatchBytes), at(-1, 1<<30+1, setBatchBytes), "BatchBytes"},
 		{"window", at(0, 10_000, setWindow), at(-1, 10_001, setWindow), "Window"},
+		{"priority", at(1, 5, setPriority), at(-1, 6, setPriority), "Priority"},
 		{"attempts", at(1, 1000, setAttempts), at(-1, 1001, setAttempts), "Attempts"},
 		{"item-attempts", at(1, 1000, setItemAttempts), at(-1, 1001, setItemAttempts), "ItemAttempts"},
 		{"expiry", span(time.Second, 24*time.Hour, setExpiry), span(time.Second-1, 24*time.Hour+1, setExpiry), "Expiry"},
@@ -290,6 +291,7 @@ func setMaxInput(s *Spec, v int64)             { s.Files.MaxInput = v }
 func setMaxItem(s *Spec, v int64)              { s.MaxItem = v }
 func setBatchItems(s *Spec, v int64)           { s.BatchItems = v }
 func setBatchBytes(s *Spec, v int64)           { s.BatchBytes = v }
+func setPriority(s *Spec, v int64)             { s.Priority = int(v) }
 func setWindow(s *Spec, v int64)               { s.Window = int(v) }
 func setAttempts(s *Spec, v int64)             { s.Attempts = int(v) }
 func setItemAttempts(s *Spec, v int64)         { s.ItemAttempts = int(v) }
@@ -398,7 +400,7 @@ func TestSpec_TooLarge(t *testing.T) {
 		}, "is 202 bytes long with those of the stages around it: at most 200"},
 		"loop": {func(s *Spec) {
 			*s = Spec{Name: "loop", Pool: "p", Loop: &Loop{Slots: limits.MaxSlots}, CleanStop: manyNames(300, "the type of an error, of which there are a great many ")}
-		}, "at most 10,485 are allowed"},
+		}, "at most 10,158 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -130,6 +130,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 		StaticSummary:                            of.summary(spec),
 		StaticDetails:                            of.details(spec),
 		Memo:                                     of.memoOf(spec),
+		Priority:                                 temporal.Priority{PriorityKey: spec.Priority},
 	}
 	if o.Fresh || o.Reuse || len(o.Resume) > 0 {
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -232,6 +233,8 @@ type Listed struct {
 	Output  string     `json:"output,omitempty"`
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`
+	// PausedSince is since when the running job is paused; nil: it is not.
+	PausedSince *time.Time `json:"paused_since,omitempty"`
 	// Format is that of a feed's items: "jsonl" or "text".
 	Format string `json:"format,omitempty"`
 	// Progress is how far the job had come at a time; nil if it has not said so yet. It does so seldom: whenever the

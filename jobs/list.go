@@ -97,6 +97,9 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 		l.Progress = &at
 	}
 	l.Stuck = info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetSearchAttributes().GetIndexedFields()[searchProblems] != nil
+	if at := memoValue[time.Time](c, info.GetMemo(), wire.MemoPaused); !at.IsZero() && l.State == job.Running {
+		l.PausedSince = &at
+	}
 	if info.GetCloseTime() != nil {
 		ended := info.GetCloseTime().AsTime()
 		l.Ended = &ended
@@ -104,12 +107,13 @@ func (c *Client) listed(info *workflow.WorkflowExecutionInfo) Listed {
 	// The workflow's final status takes precedence over its memo.
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		l.PausedSince = nil
 		if l.State != job.Stopped {
 			l.State = job.Completed
 		}
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_TERMINATED,
 		enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, enums.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		l.State = job.Failed
+		l.State, l.PausedSince = job.Failed, nil
 	}
 	return l
 }

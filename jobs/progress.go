@@ -244,7 +244,7 @@ func (g *jobProgress) lastKnown(desc *workflowservice.DescribeWorkflowExecutionR
 	c := g.run.client
 	info := desc.GetWorkflowExecutionInfo()
 	l := c.listed(info)
-	report := job.Report{Job: l.Name, Run: l.Run, Pool: l.Pool, State: l.State, Started: l.Started, Ended: l.Ended, Silent: []string{l.Name}, AsOf: l.Started}
+	report := job.Report{Job: l.Name, Run: l.Run, Pool: l.Pool, State: l.State, PausedSince: l.PausedSince, Started: l.Started, Ended: l.Ended, Silent: []string{l.Name}, AsOf: l.Started}
 	if p := l.Progress; p != nil {
 		report.OK, report.Failed, report.Planned, report.PlanDone, report.AsOf = p.OK, p.Failed, p.Planned, p.PlanDone, p.At
 		report.InputBytes, report.TotalBytes = p.Bytes, p.TotalBytes

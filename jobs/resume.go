@@ -27,13 +27,17 @@ type ResumeOptions struct {
 
 // RunningError reports that a job still runs that should have ended.
 type RunningError struct {
-	Name  string
-	State job.State
+	Name   string
+	State  job.State
+	Paused bool
 }
 
 func (e *RunningError) Error() string {
 	if e.State == job.Stopping {
 		return fmt.Sprintf("job %s is still stopping: wait for its end", e.Name)
+	}
+	if e.Paused {
+		return fmt.Sprintf("job %s is running, but paused: unpause it", e.Name)
 	}
 	return fmt.Sprintf("job %s is running", e.Name)
 }
@@ -293,7 +297,8 @@ func (c *Client) endedReport(ctx context.Context, name string) (job.Report, erro
 		return job.Report{}, err
 	}
 	if desc != nil {
-		return job.Report{}, &RunningError{Name: name, State: c.stateOf(ctx, c.listed(desc.GetWorkflowExecutionInfo()))}
+		listed := c.listed(desc.GetWorkflowExecutionInfo())
+		return job.Report{}, &RunningError{Name: name, State: c.stateOf(ctx, listed), Paused: listed.PausedSince != nil}
 	}
 	return run.Report(ctx)
 }
@@ -380,7 +385,7 @@ func (r *Run) lastWords(ctx context.Context, why string, ended time.Time) (job.R
 	if err != nil {
 		return report, err
 	}
-	report.State, report.Ended = job.Failed, &ended
+	report.State, report.Ended, report.PausedSince = job.Failed, &ended, nil
 	report.Error = &job.Error{Type: job.ErrorGone, Message: why + "; the job can be resumed"}
 	return report, nil
 }

@@ -204,7 +204,7 @@ func changedSettings(before, now job.Settings) job.Settings {
 		MaxFailed: unlessAs(before.MaxFailed, now.MaxFailed), Rate: unlessAs(before.Rate, now.Rate),
 		RequestRate: unlessAs(before.RequestRate, now.RequestRate), TokenRate: unlessAs(before.TokenRate, now.TokenRate),
 		MaxCost: unlessAs(before.MaxCost, now.MaxCost), MaxTokens: unlessAs(before.MaxTokens, now.MaxTokens),
-		Deadline: unlessAs(before.Deadline, now.Deadline),
+		Deadline: unlessAs(before.Deadline, now.Deadline), Priority: unlessAs(before.Priority, now.Priority),
 	}
 	for stage, window := range now.Windows {
 		if old, has := before.Windows[stage]; has && old != window {

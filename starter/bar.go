@@ -111,6 +111,9 @@ func barParts(r job.Report, speed job.Speed) []segment {
 	if r.State == job.Stopping {
 		add(1, "stopping")
 	}
+	if r.PausedSince != nil {
+		add(1, "paused")
+	}
 	for _, n := range []struct {
 		rank int
 		of   int64

@@ -19,7 +19,7 @@ func (b *box) risk() {
 }
 
 var commands = []string{
-	"run", "start", "worker", "server", "list", "workers", "status", "watch", "results", "errors", "stop", "resume", "redrive", "set", "plan",
+	"run", "start", "worker", "server", "list", "workers", "status", "watch", "results", "errors", "stop", "resume", "pause", "unpause", "redrive", "set", "plan",
 	"loop", "feed", "feed put", "feed call", "feed reset", "feed close", "feed serve", "schedule", "schedule list", "codec-server", "version",
 }
 

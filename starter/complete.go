@@ -46,7 +46,7 @@ func formatNames() []string {
 }
 
 // settingNames are those that `set` and `resume` change.
-var settingNames = []string{"batch-items=", "deadline=", "max-cost=", "max-failed=", "max-tokens=", "rate=", "rpm=", "tpm=", "window="}
+var settingNames = []string{"batch-items=", "deadline=", "max-cost=", "max-failed=", "max-tokens=", "priority=", "rate=", "rpm=", "tpm=", "window="}
 
 // settingValues are the values of settings that have a name.
 var settingValues = map[string][]string{"window": {"window=auto"}, "max-failed": {"max-failed=none"}}

@@ -349,5 +349,5 @@ func TestRun_JobFileHasTheNewKeys(t *testing.T) {
 	data, err := json.Marshal(b.report("report.json").Settings)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"window":0,"batch_items":10,"max_failed":"90%","rate":100000,
-		"request_rate":0,"token_rate":0,"max_cost":0,"max_tokens":0,"deadline":""}`, string(data))
+		"request_rate":0,"token_rate":0,"max_cost":0,"max_tokens":0,"deadline":"","priority":3}`, string(data))
 }

@@ -58,6 +58,9 @@ func inFlags(err error) string {
 		if e.State == job.Stopping {
 			return fmt.Sprintf("job %s is still stopping: wait for its end with 'stint watch %s'", e.Name, e.Name)
 		}
+		if e.Paused {
+			return fmt.Sprintf("job %s is running, but paused: 'stint unpause %s' has it go on", e.Name, e.Name)
+		}
 	case *jobs.StuckError:
 		return strings.Replace(e.Error(), "StartOptions.Fresh", "--fresh", 1)
 	case *jobs.NotCompletedError:

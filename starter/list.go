@@ -84,6 +84,9 @@ func printJobs(out io.Writer, listed []jobs.Listed) error {
 	fmt.Fprintln(w, "JOB\tPOOL\tSTATE\tDONE\tFAILED\tSTARTED\tTOOK\tSOURCE\tOUTPUT")
 	for _, j := range listed {
 		took, state := since(j.Started), string(j.State)
+		if j.PausedSince != nil {
+			state += ", paused"
+		}
 		if j.Stuck {
 			state += ", stuck"
 		}

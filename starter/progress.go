@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ type progress struct {
 	// detailed also shows what each worker does, every detailEvery.
 	detailed   bool
 	lastDetail time.Time
+	name       string // of the program; empty: stint
 	// pageOf, which may be nil, returns the address of a job's readable page; "" if there is none.
 	pageOf func(job.Report) string
 }
@@ -55,12 +57,20 @@ const (
 func progressOf(p *Program, asJSON bool) *progress {
 	kind, _ := p.lookup("TERM")
 	show := newProgress(p.Stderr, p.Terminal && kind != "dumb", asJSON) // a dumb one only prints what it gets
-	show.width, show.pageOf = p.Width, p.pageOf
+	show.name, show.width, show.pageOf = p.name(), p.Width, p.pageOf
 	return show
 }
 
 func newProgress(w io.Writer, terminal, asJSON bool) *progress {
 	return &progress{w: w, terminal: terminal && !asJSON, json: asJSON, lastLine: time.Now(), said: map[string]bool{}, unserved: map[string]bool{}}
+}
+
+// pausedFor says for how long a job has been paused; "" if it is not.
+func pausedFor(r job.Report) string {
+	if r.PausedSince == nil {
+		return ""
+	}
+	return fmt.Sprintf(", paused for %s", since(*r.PausedSince))
 }
 
 // every returns how often a report is wanted.
@@ -118,6 +128,9 @@ func (p *progress) show(r job.Report) {
 		p.say(onlySums)
 	}
 	p.waits(r, now)
+	if r.PausedSince != nil && !p.json {
+		p.say(fmt.Sprintf("paused since %s: '%s unpause %s' has it go on", r.PausedSince.Local().Format(time.DateTime), cmp.Or(p.name, "stint"), r.Job))
+	}
 	if p.refused.see(r, now) && !p.json {
 		p.say(onlyRefusals)
 	}
@@ -184,6 +197,7 @@ func (p *progress) line(r job.Report) string {
 	if r.State == job.Stopping {
 		b.WriteString(", stopping")
 	}
+	b.WriteString(pausedFor(r))
 	switch o := r.Outage; {
 	case o != nil:
 		fmt.Fprintf(&b, "; waiting %s", o)

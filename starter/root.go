@@ -57,7 +57,7 @@ Words such as batch and call, and recipes: ` + docsPage,
 		}},
 		{"Follow and change jobs", []*cobra.Command{
 			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p),
-			newStop(p), newResume(p), newRedrive(p), newSet(p),
+			newStop(p), newResume(p), newPause(p), newUnpause(p), newRedrive(p), newSet(p),
 		}},
 		{"Other commands", []*cobra.Command{newWorkers(p), newCodecServer(p), newVersion(p)}},
 	} {

@@ -2,11 +2,13 @@ package starter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
@@ -32,6 +34,7 @@ and 'stint resume'.
   rpm=N, tpm=N     requests, and tokens, a minute of the whole job; 0 for no limit
   max-cost=AMOUNT  money after which the job stops; 0 for no limit
   max-tokens=N     tokens after which it stops; 0 for no limit
+  priority=N       which of the pool's jobs goes first, 1 to 5, with the next batches: 1 before all
   deadline=TIME    when it stops: 2026-01-31T18:00:00Z, or 90m from its start; none for never
   STAGE.window=N   batches in flight at once in a stage of a pipeline, 1 to 10000; auto: as many as
                    the job's window lets. The stages before wait for it`,
@@ -106,6 +109,9 @@ func settingRows(s job.Settings) [][2]string {
 	if s.MaxTokens != nil && *s.MaxTokens > 0 {
 		rows = append(rows, [2]string{"max-tokens", text.Thousands(*s.MaxTokens)})
 	}
+	if s.Priority != nil && *s.Priority != 0 && *s.Priority != limits.DefaultPriority {
+		rows = append(rows, [2]string{"priority", fmt.Sprint(*s.Priority)})
+	}
 	if s.Deadline != nil && *s.Deadline != "" {
 		rows = append(rows, [2]string{"deadline", *s.Deadline})
 	}
@@ -113,4 +119,87 @@ func settingRows(s job.Settings) [][2]string {
 		rows = append(rows, [2]string{stage + ".window", limits.DescribeWindow(s.Windows[stage], 0)})
 	}
 	return rows
+}
+
+func newPause(p *Program) *cobra.Command {
+	o := &connectionOptions{}
+	cmd := &cobra.Command{
+		Use:   "pause JOB",
+		Short: "Have a job start nothing new until it is unpaused",
+		Long: `Has a running job start nothing new. Calls in hand end as usual, and batches return what is left of them,
+which costs them no attempt; batches that wait in the pool's queue are taken back. Hooks, and a feed's clients, see
+nothing of it: a paused feed accepts items up to its capacity. The output waits, too.
+
+A paused job waits for as long as it has to, over restarts of workers and of the server, and costs no event
+meanwhile. 'stint status', 'list' and 'watch' say since when it is paused. 'stint unpause JOB' has it go on;
+'stint stop JOB' and the job's deadline end it, and 'stint resume JOB' goes on then without the pause.
+
+The pause is recorded at once. If no worker coordinates the job, it takes effect when one does.`,
+		Example: `  stint pause nightly
+  stint unpause nightly`,
+		Args: jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.ask(cmd, p, args[0], (*jobs.Run).Pause, func(r job.Report) (string, bool) {
+				if r.PausedSince != nil {
+					return fmt.Sprintf("%[1]s is paused since %[3]s; '%[2]s unpause %[1]s' has it go on", r.Job, p.name(), r.PausedSince.Local().Format(time.DateTime)), true
+				}
+				return fmt.Sprintf("job %s is not paused: it is %s", r.Job, endingState(r)), false
+			})
+		},
+	}
+	o.connection.addFlags(cmd.Flags())
+	return cmd
+}
+
+func newUnpause(p *Program) *cobra.Command {
+	o := &connectionOptions{}
+	cmd := &cobra.Command{
+		Use:     "unpause JOB",
+		Short:   "Have a paused job go on",
+		Long:    `Has a job go on that 'stint pause' has paused. Of a job that is not paused nothing changes.`,
+		Example: `  stint unpause nightly`,
+		Args:    jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.ask(cmd, p, args[0], (*jobs.Run).Unpause, func(r job.Report) (string, bool) {
+				return fmt.Sprintf("%s is not paused: it is %s", r.Job, endingState(r)), r.PausedSince == nil
+			})
+		},
+	}
+	o.connection.addFlags(cmd.Flags())
+	return cmd
+}
+
+// endingState says what a job does that is not paused.
+func endingState(r job.Report) string {
+	if r.State == job.Running && r.PlanDone && r.Done()+r.Discarded == r.Planned {
+		return "publishing its output"
+	}
+	return string(r.State)
+}
+
+// connectionOptions are those of a command that asks a job for something.
+type connectionOptions struct{ connection connection }
+
+// ask requests something of a job, and prints what its report says then. It returns an error if that is not what was
+// wanted.
+func (o *connectionOptions) ask(cmd *cobra.Command, p *Program, name string, request func(*jobs.Run, context.Context) error, outcome func(job.Report) (string, bool)) error {
+	return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
+		if err := request(client.Get(name), ctx); err != nil {
+			return err
+		}
+		report, err := reportOf(ctx, p, client, name)
+		if silent, ok := errors.AsType[*unansweredError](err); ok {
+			fmt.Fprintf(p.Stderr, "recorded: %s takes it in when a worker coordinates it; %s\n", name, silent.hint)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		said, ok := outcome(report)
+		if !ok {
+			return errors.New(said)
+		}
+		fmt.Fprintln(p.Stderr, said)
+		return nil
+	})
 }

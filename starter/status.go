@@ -74,6 +74,9 @@ func printHow(row rows, r job.Report) {
 		}
 		row("speed", "%s", text)
 	}
+	if r.PausedFor > 0 {
+		row("paused", "for %v before", roundTime(r.PausedFor))
+	}
 	if t := r.Throttle; t != nil {
 		row("slowed down", "%s, as the handler has asked %s times; it recovers automatically", t, text.Thousands(r.SlowDowns))
 	}
@@ -140,7 +143,7 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 	row := tableRows(w)
 	row("job", "%s", r.Job)
 	row("pool", "%s", r.Pool)
-	row("state", "%s", r.State)
+	row("state", "%s%s", r.State, pausedFor(r))
 	row.text("reason", r.Reason)
 	row.text("page", p.pageOf(r))
 	if !r.AsOf.IsZero() {

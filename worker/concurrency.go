@@ -25,11 +25,13 @@ type execution struct {
 	occupant calls.Occupant
 	since    time.Time
 	ready    chan struct{} // closed when it has its first place
+	yielding chan struct{} // closed when it should return its rest
 	left     atomic.Int64  // items for which no call has been begun
 
 	// Guarded by the slot's lock.
 	places int  // that it has
 	given  bool // the first one is in use
+	yields bool // yielding is closed
 	gone   bool
 }
 
@@ -41,7 +43,7 @@ func (s *slot) admit(o calls.Occupant) *execution {
 	if s.out != nil || s.set.concurrency() == 1 && s.busy > 0 {
 		return nil
 	}
-	t := &execution{slot: s, occupant: o, since: time.Now(), ready: make(chan struct{})}
+	t := &execution{slot: s, occupant: o, since: time.Now(), ready: make(chan struct{}), yielding: make(chan struct{})}
 	t.left.Store(o.Items)
 	s.executions[t] = struct{}{}
 	s.occupied(len(s.executions) == 1, 1)

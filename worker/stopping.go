@@ -23,6 +23,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
 )
@@ -204,6 +205,8 @@ func (l leaving) run() error {
 type tasksInHand struct {
 	running atomic.Int64
 	ended   atomic.Int64 // when the last one did, in Unix nanoseconds
+	// namespace is that of the activities, a string; nil: there was none yet. Clients do not say theirs.
+	namespace atomic.Value
 }
 
 // busy reports whether an activity runs, or may still be reported.
@@ -217,6 +220,7 @@ func (t *tasksInHand) counted(all entry.Activities) entry.Activities {
 	for name, fn := range all {
 		counted[name] = func(ctx context.Context, args converter.EncodedValues) (any, error) {
 			t.running.Add(1)
+			t.namespace.Store(activity.GetInfo(ctx).Namespace)
 			defer func() {
 				t.ended.Store(time.Now().UnixNano())
 				t.running.Add(-1)

@@ -277,6 +277,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			<-watched
 		}()
 	}
+	yielding, enough := context.WithCancel(ctx)
+	yielded := trap.Go("making room for other priorities", func() error { w.set.makeRoom(yielding, w.waiting); return nil })
+	defer func() {
+		enough()
+		<-yielded
+	}()
 	w.set.permits.Shut()
 	for i, sdk := range w.workers {
 		if err := sdk.Start(); err != nil {

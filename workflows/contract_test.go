@@ -56,7 +56,7 @@ func contractRoots() []reflect.Type {
 		ofFunc(acts.Method(i).Type)
 	}
 	add( // signals
-		job.Stop{}, wire.StopNotice{}, wire.CameBack{}, wire.Begun{},
+		job.Stop{}, wire.Pause{}, wire.StopNotice{}, wire.CameBack{}, wire.Begun{},
 		wire.FromLeg[wire.Counts]{}, wire.FromLeg[wire.PoolReport]{}, wire.FromLeg[wire.PlacesBack]{},
 		wire.FromLeg[wire.SlowDownRequest]{}, wire.FromLeg[job.Error]{}, wire.Counts{}, wire.PoolReport{}, wire.PlacesBack{}, wire.SlowDownRequest{}, wire.LegLimits{}, wire.ReportThresholds{},
 		wire.FeedOpening{}, wire.KeptResult{}, wire.Salvaged{}, wire.SealedNotice{}, wire.FreedNotice{}, wire.StalledNotice{}, wire.FeedResize{}, wire.Opening{}, wire.Freed{},

@@ -272,6 +272,7 @@ func TestHistory_Jobs(t *testing.T) {
 		{"overlap", true, runOverlap},
 		{"stopped", false, runStopped},
 		{"resumed", false, runResumed},
+		{"paused", false, runPaused},
 		{"redriven", false, runRedriven},
 		{"changed", false, runChanged},
 		{"orphaned", false, runOrphaned},

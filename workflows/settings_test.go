@@ -130,6 +130,31 @@ func TestSet_Refused(t *testing.T) {
 	require.Equal(t, 2, *report.Settings.Window)
 }
 
+// S22: batches have the priority of their job, and those to come that which has been set; so do legs that begin later.
+func TestSet_Priority(t *testing.T) {
+	t.Parallel()
+	for _, items := range []int64{150, 20_000} {
+		w := setup(t, items)
+		w.spec.Window, w.took = 2, 10*time.Second
+		w.spec.Priority = 4
+		set := false
+		first := 1
+		w.process = func(x *execution) {
+			want := 4
+			if set {
+				want = first
+			}
+			require.Equal(t, want, x.options.Priority.PriorityKey)
+		}
+		w.at(15*time.Second, func() {
+			w.env.UpdateWorkflow(wire.UpdateSet, "one", accept(t, &set), job.Settings{Priority: &first})
+		})
+		report := w.mustRun()
+		require.True(t, set)
+		require.Equal(t, 1, *report.Settings.Priority)
+	}
+}
+
 // A tolerance that is set below what has failed already ends the job.
 func TestSet_Tolerance(t *testing.T) {
 	t.Parallel()

@@ -117,6 +117,10 @@ type LegLimits struct {
 	Report   ReportThresholds `json:"report,omitzero"`
 	// Stages are the windows of stages of a pipeline that have one, and the leg's share of them.
 	Stages []StageBound `json:"stages,omitempty"`
+	// Priority is that of its batches; 0: that of the spec.
+	Priority int `json:"priority,omitempty"`
+	// Paused has the leg dispatch nothing.
+	Paused bool `json:"paused,omitempty"`
 	// Ask has the leg report its counts at once.
 	Ask bool `json:"ask,omitempty"`
 }

@@ -81,6 +81,8 @@ type JobState struct {
 	Fresh    Counts       `json:"fresh,omitzero"` // of what earlier runs have not done
 	Slowed   Slowed       `json:"slowed,omitzero"`
 	Carried  []CarriedLeg `json:"carried,omitempty"` // legs that are open
+	// Held: the legs are paused. They stay so when the job ends.
+	Held bool `json:"held,omitempty"`
 	// Listed is what those who list jobs see of the progress.
 	Listed job.Counted `json:"listed,omitzero"`
 }

@@ -21,6 +21,9 @@ const (
 	SignalCameBack = "came back"
 	// SignalBegun informs a job or leg that an execution has begun its last request; its argument is a [Begun].
 	SignalBegun = "begun"
+	// SignalPause pauses a job, or has it go on; its argument is a [Pause], which may be left out. Any Temporal client
+	// may send it.
+	SignalPause = "pause"
 	// UpdateSet changes settings of a running job; its argument and its result are [Settings].
 	UpdateSet = "set"
 	// QueryReport returns a job's [Report] as far as the job workflow itself knows it. Its argument, which may be left
@@ -49,6 +52,11 @@ const (
 	// MemoStop lies in the memo of a leg (or of a job that runs its only leg itself) once a stop
 	// has reached it; its value is a [StopNotice].
 	MemoStop = "stint_stop"
+	// MemoPaused lies in the memo of a job while it is paused: since when.
+	MemoPaused = "stint_paused"
+	// MemoWithdrawn lies in the memo of a leg (or of a job that runs its only leg itself) once a pause has taken batches
+	// back from workers: an execution that is cancelled without a stop in the memo only returns its rest. It stays.
+	MemoWithdrawn = "stint_withdrawn"
 	// MemoCron lies in the memo of the jobs of a schedule: its cron expressions, a list.
 	MemoCron = "stint_cron"
 )
@@ -119,6 +127,13 @@ const LogicVersion = 1
 type StopNotice struct {
 	Deadline time.Time `json:"deadline"` // when the grace period ends
 	Reason   string    `json:"reason,omitempty"`
+	// Withdrawn: there is no stop. A pause has taken the batch back: it returns its rest after the calls in hand.
+	Withdrawn bool `json:"-"`
+}
+
+// Pause is the argument of SignalPause.
+type Pause struct {
+	Over bool `json:"over,omitempty"` // the job goes on
 }
 
 // Signals between a job and its legs.

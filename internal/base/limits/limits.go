@@ -62,6 +62,9 @@ const (
 
 	// Of loops.
 	MaxSlots = 200
+	// DefaultPriority is that of a job which is given none, and LeastPriority the lowest one: 1 goes first.
+	DefaultPriority = 3
+	LeastPriority   = 5
 )
 
 // Bounds of the lists in a report.

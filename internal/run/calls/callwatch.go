@@ -58,9 +58,10 @@ type WatchLimits struct {
 	Drain time.Duration // of a worker's end
 	Beat  time.Duration // between heartbeats; 0: none
 
-	Stopped  <-chan struct{}                               // the job's stop reaches the batch
+	Stopped  <-chan struct{}                               // the job's stop reaches the batch, or its pause
 	Draining <-chan struct{}                               // the worker's
-	Notice   func(context.Context) (wire.StopNotice, bool) // more about the stop
+	Yield    <-chan struct{}                               // the batch returns its rest for one of a higher priority
+	Notice   func(context.Context) (wire.StopNotice, bool) // more about the stop, or that it is none
 	Request  func(context.Context, job.Stop) error         // asks for one
 	Vouch    func(held []watchdog.Held)                    // heartbeats; held is what Timers returns
 	Left     func(LeftCall)                                // a call was left behind
@@ -74,6 +75,14 @@ type WatchLimits struct {
 
 // watchInterval is how often timers are looked at, and so how late an expiry may be noticed.
 const watchInterval = 100 * time.Millisecond
+
+const (
+	// toldWithin is after how long calls know of a stop at the latest, although the server has not answered whether it
+	// is one: a batch that a pause takes back ends without a word to the calls in hand.
+	toldWithin = time.Second
+	// stopLooks is how often a batch that a pause has taken back looks for a stop: it is not cancelled once more.
+	stopLooks = 2 * time.Second
+)
 
 // unvouched is how long a call that has been cancelled may take to return before it is abandoned. If it
 // cannot be, the batch's heartbeats end.
@@ -156,11 +165,11 @@ func (m *Watch) run(quit <-chan struct{}) {
 	defer ticks.Stop()
 	began := time.Now()
 	lastBeat := began
-	stopped, draining := m.limits.Stopped, m.limits.Draining
+	stopped, draining, yield := m.limits.Stopped, m.limits.Draining, m.limits.Yield
 	lookUps, cancel := context.WithCancel(m.base)
 	defer cancel()
 	var found <-chan foundStop
-	var hardEnd <-chan time.Time
+	var late, hardEnd <-chan time.Time
 	var deadline time.Time
 	var cause error
 	endIn := func(d time.Duration, why error) { // of a stop's end and a drain's, the earlier one counts
@@ -173,14 +182,25 @@ func (m *Watch) run(quit <-chan struct{}) {
 		case <-quit:
 			return
 		case <-stopped:
-			stopped, found = nil, m.lookUp(lookUps, time.Now())
+			stopped, late, found = nil, time.After(toldWithin), m.lookUp(lookUps, m.limits.Grace, 0)
+			m.EndSoon()
+		case <-yield:
+			yield = nil
+			m.EndSoon()
+		case <-late:
+			late = nil
 			m.announce() // whatever the notice says
 		case stop := <-found:
-			found = nil
+			late, found = nil, nil
 			if stop.err != nil {
 				m.fail(stop.err)
 				return
 			}
+			if stop.Withdrawn {
+				found = m.lookUp(lookUps, 0, stopLooks)
+				continue
+			}
+			m.announce()
 			m.explain(stop.StopNotice)
 			endIn(time.Until(stop.Deadline), ErrEnded)
 		case <-draining:
@@ -223,14 +243,16 @@ type foundStop struct {
 	err error // a defect
 }
 
-// lookUp finds out how long the batch may continue after a stop at that time, and why it was stopped. It asks a server,
-// which may take long: meanwhile the batch is looked after.
-func (m *Watch) lookUp(ctx context.Context, at time.Time) <-chan foundStop {
+// lookUp finds out how long the batch may continue after a stop at this time, and why it was stopped. It asks a server,
+// which may take long: meanwhile the batch is looked after. If nothing is found it is a stop with the grace, or, of one
+// that looks again after a time, a pause still.
+func (m *Watch) lookUp(ctx context.Context, grace, again time.Duration) <-chan foundStop {
 	found := make(chan foundStop, 1) // it may come when nobody waits any more
+	at := time.Now()
 	go func() {
-		stop := foundStop{StopNotice: wire.StopNotice{Deadline: at.Add(m.limits.Grace)}}
+		stop := foundStop{StopNotice: wire.StopNotice{Deadline: at.Add(grace), Withdrawn: again > 0}}
 		stop.err = trap.Run("looking up a stop", func() {
-			if m.limits.Notice == nil {
+			if m.limits.Notice == nil || !backoff.Wait(again, ctx.Done()) {
 				return
 			}
 			if notice, ok := m.limits.Notice(ctx); ok {

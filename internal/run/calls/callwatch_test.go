@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,12 +278,51 @@ func TestWatch_StopThatIsNotFound(t *testing.T) {
 	})
 }
 
-// A call is told of a stop at once. StopNotice waits for the server's answer, until its context or the batch ends.
+// S21: a batch that a pause has taken back ends after the calls in hand, which see nothing of it. It looks for a stop
+// meanwhile, and deals with that as if it had come alone.
+func TestWatch_Withdrawn(t *testing.T) {
+	t.Parallel()
+	stopped := make(chan struct{})
+	var looks atomic.Int32
+	var stops atomic.Bool
+	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(context.Context) (wire.StopNotice, bool) {
+		switch n := looks.Add(1); {
+		case stops.Load():
+			return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+		case n%3 == 0:
+			return wire.StopNotice{}, false // the server is away
+		}
+		return wire.StopNotice{Withdrawn: true}, true
+	}}
+	bubble(t, limits, func(t *testing.T, m *watched) {
+		call := callOf(m)
+		close(stopped)
+		synctest.Wait()
+		require.True(t, m.Ending.Load(), "no call is begun")
+		time.Sleep(time.Hour)
+		require.NoError(t, call.Err())
+		require.False(t, Closed(Stopping(call)))
+		_, ok := StopNotice(call)
+		require.False(t, ok)
+		require.InDelta(t, time.Hour/stopLooks, looks.Load(), 2)
+		stops.Store(true)
+		began := time.Now()
+		<-Stopping(call)
+		require.LessOrEqual(t, time.Since(began), stopLooks)
+		notice, ok := StopNotice(call)
+		require.True(t, ok)
+		require.Equal(t, "enough", notice.Reason)
+		<-call.Done()
+		require.ErrorIs(t, context.Cause(call), ErrEnded)
+	})
+}
+
+// A call is told of a stop as soon as the server has answered that it is one, and within a second anyway. StopNotice waits for the server's answer, until its context or the batch ends.
 func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
 	limits := WatchLimits{Grace: time.Minute, Stopped: stopped, Notice: func(ctx context.Context) (wire.StopNotice, bool) {
-		if !backoff.Wait(time.Second, ctx.Done()) {
+		if !backoff.Wait(3*time.Second, ctx.Done()) {
 			return wire.StopNotice{}, false
 		}
 		return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
@@ -293,18 +333,18 @@ func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 		require.False(t, ok)
 		close(stopped)
 		<-Stopping(call)
-		require.Zero(t, time.Since(began))
+		require.Equal(t, toldWithin, time.Since(began))
 		hasty, cancel := context.WithTimeout(call, 100*time.Millisecond)
 		defer cancel()
 		_, ok = StopNotice(hasty)
 		require.False(t, ok)
-		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.Equal(t, toldWithin+100*time.Millisecond, time.Since(began))
 		notice, ok := StopNotice(call)
 		require.True(t, ok)
 		require.Equal(t, "enough", notice.Reason)
-		require.Equal(t, time.Second, time.Since(began))
+		require.Equal(t, 3*time.Second, time.Since(began))
 		<-call.Done()
-		require.Equal(t, 11*time.Second, time.Since(began))
+		require.Equal(t, 13*time.Second, time.Since(began))
 		notice, ok = StopNotice(call)
 		require.True(t, ok, "also when the call's time is over")
 		require.Equal(t, "enough", notice.Reason)
@@ -320,22 +360,36 @@ func TestWatch_TellsBeforeItKnowsWhy(t *testing.T) {
 		time.AfterFunc(time.Millisecond, m.Stop)
 		_, ok := StopNotice(call)
 		require.False(t, ok, "the batch has ended")
-		require.Equal(t, time.Millisecond, time.Since(began))
+		require.Equal(t, toldWithin+time.Millisecond, time.Since(began))
 	})
+	bubble(t, WatchLimits{Stopped: closedChannel(), Notice: notice(time.Now(), true)}, func(t *testing.T, m *watched) {
+		began := time.Now()
+		<-m.Stopping()
+		require.Zero(t, time.Since(began), "the answer has come at once")
+	})
+}
+
+func closedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 // A drain explains a stop that nobody has explained yet.
 func TestWatch_DrainWhileAStopIsLookedUp(t *testing.T) {
 	t.Parallel()
-	stopped, draining := make(chan struct{}), make(chan struct{})
-	limits := WatchLimits{Grace: time.Minute, Drain: 5 * time.Second, Stopped: stopped, Draining: draining, Notice: func(context.Context) (wire.StopNotice, bool) {
-		time.Sleep(time.Second)
-		return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
-	}}
-	bubble(t, limits, func(t *testing.T, m *watched) {
-		call, began := callOf(m), time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		stopped, draining := make(chan struct{}), make(chan struct{})
+		limits := WatchLimits{Grace: time.Minute, Drain: 5 * time.Second, Stopped: stopped, Draining: draining, Notice: func(context.Context) (wire.StopNotice, bool) {
+			time.Sleep(3 * time.Second)
+			return wire.StopNotice{Deadline: time.Now().Add(10 * time.Second), Reason: "enough"}, true
+		}}
+		m := startWatched(t.Context(), limits)
+		defer m.Stop()
+		call := callOf(m)
 		close(stopped)
 		<-Stopping(call)
+		began := time.Now()
 		close(draining)
 		notice, ok := StopNotice(call)
 		require.True(t, ok)

@@ -32,6 +32,9 @@ type Slot interface {
 	Crowded() bool
 	// Left says for how many items of the execution no call has been begun.
 	Left(items int64)
+	// Yield is closed when the execution should return its rest after the calls in hand, because one of a higher priority
+	// waits for a slot; nil: it never should.
+	Yield() <-chan struct{}
 	// Hold adds to the bytes of outcomes that the execution holds back, or takes some away. It returns how many
 	// all executions in the slot hold back.
 	Hold(bytes int64) (all int64)
@@ -61,6 +64,8 @@ type Occupant struct {
 	Job   string `json:"job"`
 	Batch string `json:"batch"` // as people read it: "items 12,000–12,999"
 	Items int64  `json:"items"` // for which calls are to be made
+	// Priority is that of the job: 1 goes before 2.
+	Priority int `json:"priority,omitempty"`
 	// Alone: no other batch should be in a slot of the worker meanwhile.
 	Alone bool `json:"alone,omitempty"`
 }
@@ -90,6 +95,7 @@ func (*ownSlot) Describe() wire.SlotRef         { return wire.SlotRef{} }
 func (*ownSlot) Timers() []watchdog.Held        { return nil }
 func (*ownSlot) Left(int64)                     {}
 func (*ownSlot) Crowded() bool                  { return false }
+func (*ownSlot) Yield() <-chan struct{}         { return nil }
 func (s *ownSlot) Hold(bytes int64) (all int64) { return s.held.Add(bytes) }
 func (*ownSlot) Leave()                         {}
 func (*ownSlot) Report(context.Context)         {}

@@ -38,6 +38,9 @@ func promptness() map[dynamicconfig.Key]any {
 		// Timers, retries and timeouts are up to this much late.
 		dynamicconfig.TimerProcessorMaxTimeShift.Key(): 50 * time.Millisecond,
 
+		// A worker whose slots are taken hears soon that a batch of a higher priority waits.
+		dynamicconfig.TaskQueueInfoByBuildIdTTL.Key(): time.Second,
+
 		// No task is handed to a worker that is shutting down, to wait there for its timeout.
 		dynamicconfig.EnableCancelWorkerPollsOnShutdown.Key(): true,
 

@@ -64,8 +64,8 @@ func Takers(ctx context.Context, c client.Client, workflowID, runID string, acti
 // noticeLimit bounds the look-up of a stop's deadline: without it, the job's own grace counts.
 const noticeLimit = 2 * time.Second
 
-// FindStop finds a stop in the memo of a workflow. It returns false if there is none, or if the server
-// does not answer within 2 s.
+// FindStop finds in the memo of a workflow why its executions are cancelled: a stop, or a pause that has withdrawn them. It
+// returns false if there is neither, or if the server does not answer within 2 s.
 func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter, workflowID, runID string) (wire.StopNotice, bool) {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -73,7 +73,11 @@ func FindStop(ctx context.Context, c client.Client, conv converter.DataConverter
 	if err != nil {
 		return wire.StopNotice{}, false
 	}
-	return StopIn(desc, conv)
+	if notice, ok := StopIn(desc, conv); ok {
+		return notice, ok
+	}
+	withdrawn := desc.GetWorkflowExecutionInfo().GetMemo().GetFields()[wire.MemoWithdrawn] != nil
+	return wire.StopNotice{Withdrawn: withdrawn}, withdrawn
 }
 
 // StopIn returns the stop in the memo of a workflow that the server has described; false if there is none.
@@ -98,7 +102,7 @@ type StopFinder struct {
 // Find does what [FindStop] does, for an execution that has been cancelled. It takes no longer than twice as long.
 func (f *StopFinder) Find(ctx context.Context, workflowID, runID string) (wire.StopNotice, bool) {
 	notice, shared := f.look(ctx, workflowID, runID)
-	if notice == nil && shared {
+	if (notice == nil || notice.Withdrawn) && shared {
 		// The look-up may have begun before the stop, for an execution that was cancelled for another reason.
 		notice, _ = f.look(ctx, workflowID, runID)
 	}

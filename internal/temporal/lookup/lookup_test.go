@@ -107,6 +107,38 @@ func TestStopFinder_FindsWhatIsRecorded(t *testing.T) {
 	}
 }
 
+// A workflow whose batches a pause has taken back says so, until a stop reaches it: that comes first.
+func TestFindStop_Withdrawn(t *testing.T) {
+	t.Parallel()
+	found := func(fields map[string]any) (wire.StopNotice, bool) {
+		memo := &common.Memo{Fields: map[string]*common.Payload{}}
+		for name, value := range fields {
+			payload, err := converter.GetDefaultDataConverter().ToPayload(value)
+			require.NoError(t, err)
+			memo.Fields[name] = payload
+		}
+		return FindStop(t.Context(), described{memo: memo}, converter.GetDefaultDataConverter(), "job/leg-1", "run")
+	}
+	_, ok := found(nil)
+	require.False(t, ok)
+	notice, ok := found(map[string]any{wire.MemoWithdrawn: true})
+	require.True(t, ok)
+	require.True(t, notice.Withdrawn)
+	notice, ok = found(map[string]any{wire.MemoWithdrawn: true, wire.MemoStop: wire.StopNotice{Reason: "enough"}})
+	require.True(t, ok)
+	require.Equal(t, wire.StopNotice{Reason: "enough"}, notice)
+}
+
+// described is a client of a server with one workflow, which has the memo.
+type described struct {
+	client.Client
+	memo *common.Memo
+}
+
+func (d described) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{Memo: d.memo}}, nil
+}
+
 // A server that does not answer is not waited for.
 func TestStopFinder_ServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ func (c *Coordinator) Setup() error {
 	if err := errors.Join(execute.Answer(c.Ctx, wire.QueryReport, report), execute.Answer(c.Ctx, wire.QueryPending, c.Pending)); err != nil {
 		return err
 	}
-	for _, signal := range []string{wire.SignalStop, wire.SignalFail, wire.SignalSlow, wire.SignalCounts, wire.SignalPool, wire.SignalPlaces, wire.SignalKept} {
+	for _, signal := range []string{wire.SignalStop, wire.SignalPause, wire.SignalFail, wire.SignalSlow, wire.SignalCounts, wire.SignalPool, wire.SignalPlaces, wire.SignalKept} {
 		c.Selector.AddReceive(workflow.GetSignalChannel(c.Ctx, signal), func(workflow.ReceiveChannel, bool) { c.ReceiveAll() })
 	}
 	c.Selector.AddReceive(c.wake, func(ch workflow.ReceiveChannel, _ bool) { ch.ReceiveAsync(nil) })
@@ -134,7 +134,13 @@ func (c *Coordinator) run() {
 
 // done reports that the run has nothing left to do.
 func (c *Coordinator) done() bool {
-	return c.idle() && (c.Ending() || c.Renew && c.Planning.found == nil || c.allPlanned())
+	switch {
+	case !c.idle():
+		return false
+	case c.Paused() && c.allPlanned() && len(c.Legs) == 0: // the output waits
+		return false
+	}
+	return c.Ending() || c.Renew && c.Planning.found == nil || c.allPlanned()
 }
 
 // RenewSoon has the run continue as new as soon as it can.
@@ -182,6 +188,7 @@ func (c *Coordinator) ReceiveAll() {
 		c.stop(job.Stop{Reason: "the workflow was cancelled"})
 	}
 	dispatch.ReceiveEach(c.Ctx, wire.SignalStop, c.stop)
+	dispatch.ReceiveEach(c.Ctx, wire.SignalPause, c.pause)
 	run := c.State.Ref.Run
 	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalFail, func(failure job.Error) { c.Fail(&failure) })
 	dispatch.ReceiveFromLegs(c.Outbox, run, wire.SignalSlow, c.SlowDown)

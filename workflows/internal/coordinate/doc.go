@@ -9,6 +9,7 @@
 //	planning.go                what an earlier run has left, the next assignment; a pool that nobody serves
 //	openlegs.go, window.go     open legs, how many places of the window each of them gets, and the rate of all
 //	stop.go, conclude.go       settings and stops; how a job ends
+//	pause.go
 //	hooks.go, tolerance.go
 //
 // # How a job runs

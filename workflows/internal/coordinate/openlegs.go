@@ -86,6 +86,9 @@ func (c *Coordinator) startLeg() {
 	if found == nil || len(c.Legs) >= found.MostLegs || c.Ending() || !c.hooks.ready {
 		return // an assignment that has been found is run even if the run is to continue as new
 	}
+	if !found.Standing && c.Paused() {
+		return
+	}
 	if len(c.Legs) > 0 && !found.Standing && (c.Limited() || c.Places < 1) {
 		return // the open legs have batches for all places
 	}

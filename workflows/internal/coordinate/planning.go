@@ -185,6 +185,9 @@ const (
 // the pool. ctx has the activity's options.
 func (c *Coordinator) offer(ctx workflow.Context, run func(workflow.Context) error) error {
 	for patience := firstPatience; ; patience = min(2*patience, maxPatience) {
+		if err := workflow.Await(ctx, func() bool { return !c.Paused() }); err != nil {
+			return err
+		}
 		err := run(workflow.WithScheduleToStartTimeout(ctx, patience))
 		if !notTaken(err) {
 			c.State.Report.Unserved = false

@@ -92,6 +92,7 @@ func (c *Coordinator) end(grace time.Duration, reason string) {
 	c.notice = &wire.StopNotice{Deadline: deadline, Reason: reason}
 	c.State.Report.StopDeadline = &deadline
 	c.State.Report.State = job.Stopping
+	c.endPause()
 	if c.Planning.cancel != nil {
 		c.Planning.cancel()
 	}
@@ -124,7 +125,7 @@ func (c *Coordinator) checkSettings(s job.Settings) error {
 		return temporal.NewApplicationError("all its items are done: settings have no effect any more", "Ending")
 	}
 	if s.IsZero() {
-		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate, rpm, tpm, max-cost, max-tokens, deadline or STAGE.window", job.ErrorInvalid)
+		return temporal.NewApplicationError("no setting given: use window, batch-items, max-failed, rate, rpm, tpm, max-cost, max-tokens, priority, deadline or STAGE.window", job.ErrorInvalid)
 	}
 	if err := c.Spec().CheckSettings(s); err != nil {
 		return temporal.NewApplicationError(err.Error(), job.ErrorInvalid)
@@ -141,7 +142,7 @@ func (c *Coordinator) set(s job.Settings) {
 	c.State.Report.Stages = resized.Stages
 	c.resize()
 	c.CheckOutcomes(false)
-	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 || s.RequestRate != nil || s.TokenRate != nil || s.MaxCost != nil || s.MaxTokens != nil {
+	if s.Rate != nil || s.MaxFailed != nil || len(s.Windows) > 0 || s.RequestRate != nil || s.TokenRate != nil || s.MaxCost != nil || s.MaxTokens != nil || s.Priority != nil {
 		c.SendLimits()
 	}
 	if s.Deadline != nil {

@@ -108,7 +108,7 @@ func (c *Coordinator) NotePool(n wire.PoolReport) {
 func (c *Coordinator) Limits() wire.LegLimits {
 	return wire.LegLimits{
 		Rate: c.Spec().JobRate, Requests: c.Spec().RequestRate, Tokens: c.Spec().TokenRate,
-		Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds(),
+		Slowed: c.State.Slowed, Legs: max(1, c.busyLegs()), Report: c.reportThresholds(), Paused: c.State.Held, Priority: c.Spec().Priority,
 	}
 }
 

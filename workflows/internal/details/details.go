@@ -94,6 +94,9 @@ func summarize(b *strings.Builder, r job.Report, now time.Time) {
 	if r.Reason != "" {
 		fmt.Fprintf(b, " · %s", r.Reason)
 	}
+	if r.PausedSince != nil {
+		fmt.Fprintf(b, " · **paused** since %s UTC", r.PausedSince.UTC().Format(time.DateTime))
+	}
 	if !r.State.Final() {
 		fmt.Fprintf(b, "\n\nCounted at %s UTC. Items of batches that run are not counted yet; 'stint status' counts them.", cmp.Or(r.AsOf, now).UTC().Format(time.TimeOnly))
 	}

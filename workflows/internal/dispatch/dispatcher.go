@@ -39,6 +39,7 @@ type Dispatcher struct {
 	window window
 	rate   rateControl
 	report reporting
+	pause  pause
 	learning
 
 	notice  *wire.StopNotice
@@ -115,7 +116,7 @@ func (d *Dispatcher) dispatch() {
 			t.limited = d.waiting() > 0 && len(d.flying) >= d.window.places && d.sofar.Totals.Batches > 0
 		}
 	}()
-	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() && !d.full {
+	for d.waiting() > 0 && len(d.flying) < d.window.places && !d.Halted() && !d.full && !d.Paused() {
 		if info := workflow.GetInfo(d.ctx); info.GetCurrentHistoryLength() >= d.MaxEvents || info.GetCurrentHistorySize() >= MaxBytes {
 			d.full = true
 			return
@@ -167,7 +168,7 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 		d.fail(err)
 		return
 	}
-	t.started, t.excused = workflow.Now(d.ctx), false
+	t.started, t.excused, t.withdrawn = workflow.Now(d.ctx), false, false
 	if share != nil && t.Stage != "" {
 		share.Each = d.each(t.Stage)
 	}
@@ -177,7 +178,9 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 	flying := &t
 	d.flying = append(d.flying, flying)
 	recovering := throttle.Of(&d.rate.limits.Slowed).Rate(t.started) > 0
-	ctx := execute.BatchOptions(d.batches, d.Spec, t.activityID(), t.summary())
+	spec := d.Spec
+	spec.Priority = cmp.Or(d.rate.limits.Priority, spec.Priority)
+	ctx := execute.BatchOptions(d.batches, spec, t.activityID(), t.summary())
 	future := d.Process(ctx, wire.ProcessInput{
 		Batch: t.Batch, Trials: t.Trials, Calls: callLimits(d.Spec), Grace: d.Spec.Grace, Slice: t.slice(recovering),
 		Take: t.items(), Alone: t.suspicion().Alone(), Verdict: t.verdict(), OnError: d.Spec.OnError, Pace: t.pace, Share: share,

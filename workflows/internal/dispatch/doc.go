@@ -10,6 +10,7 @@
 //	outcome.go               what follows from the end of a batch
 //	window.go                a leg's share of the window, and of the rate; what it reports of the pool
 //	stop.go                  a stop, and a failed item where the first one ends the job; what is still running after it
+//	pause.go                 a pause of the job
 //	signals.go               the signals between a job and its legs, those that reach a leg, those that it sends
 //	progress.go              what it reports of failed items; what queries and people see, by stages, too
 //

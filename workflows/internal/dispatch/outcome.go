@@ -81,7 +81,7 @@ func (d *Dispatcher) failed(t task, err error) {
 		t.expired = &expired{t.activityID(), t.Suspicion}
 	}
 	switch {
-	case d.Halted(), idle:
+	case d.Halted(), idle, t.withdrawn:
 		if d.Halted() && timedOut && !t.excused { // one that was lost in a loop before a stop goes on elsewhere
 			d.silent = append(d.silent, silence{t, lastHint(err)})
 		}
@@ -155,8 +155,12 @@ func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool
 func (d *Dispatcher) retryLater(t task) {
 	d.sofar.Totals.Retries++
 	d.delayed = append(d.delayed, &t)
-	timer := workflow.NewTimer(d.batches, retryDelay(d.Spec.Backoff, t.failures()))
-	d.selector.AddFuture(timer, func(workflow.Future) { // a stop cancels it: it ends at once
+	delay := retryDelay(d.Spec.Backoff, t.failures())
+	due, timer := workflow.Now(d.ctx).Add(delay), workflow.NewTimer(d.batches, delay)
+	d.selector.AddFuture(timer, func(f workflow.Future) {
+		if f.Get(d.ctx, nil) != nil { // a stop and a pause cancel it: it ends at once
+			t.After = due
+		}
 		d.delayed = slices.DeleteFunc(d.delayed, func(other *task) bool { return other == &t })
 		d.again(t)
 	})

@@ -68,6 +68,9 @@ func (d *Dispatcher) Details() string {
 	if oldest := d.oldest(); oldest != "" {
 		s += "\n\nOldest in flight: " + oldest
 	}
+	if d.Paused() {
+		s += "\n\n**Paused**: nothing is dispatched"
+	}
 	if d.sofar.Outage != nil {
 		s += "\n\nWaiting " + d.sofar.Outage.String()
 	}

@@ -20,14 +20,16 @@ import (
 // task is a batch that waits or runs.
 type task struct {
 	wire.Task
-	expired *expired   // the latest of its executions that has expired; nil: none, or it does not matter any more
-	started time.Time  // of the execution in flight
-	limited bool       // by the window: when it was dispatched, for one that had ended, others waited for a place
-	excused bool       // however that execution ends, it is not a failure of the batch
-	pace    job.Rate   // of that execution; 0: no limit
-	share   wire.Share // of that execution; zero: nothing limits it
-	turn    bool       // that share has a turn that no other one has
-	begun   bool       // it has begun its last request
+	expired *expired  // the latest of its executions that has expired; nil: none, or it does not matter any more
+	started time.Time // of the execution in flight
+	limited bool      // by the window: when it was dispatched, for one that had ended, others waited for a place
+	excused bool      // however that execution ends, it is not a failure of the batch
+	// withdrawn: a pause has taken that execution back. What it has not done by its end is run again, without a failure.
+	withdrawn bool
+	pace      job.Rate   // of that execution; 0: no limit
+	share     wire.Share // of that execution; zero: nothing limits it
+	turn      bool       // that share has a turn that no other one has
+	begun     bool       // it has begun its last request
 }
 
 func (t *task) suspicion() *suspicion.Suspicion { return suspicion.Of(&t.Suspicion) }

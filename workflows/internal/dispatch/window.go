@@ -224,7 +224,11 @@ func (d *Dispatcher) SetLimits(l wire.LegLimits) {
 	if l.Number < d.rate.limits.Number {
 		return // they have been overtaken
 	}
+	paused := d.Paused()
 	d.rate.limits, d.rate.asked = l, false
+	if d.Paused() != paused {
+		d.pauseOrGoOn()
+	}
 	d.report.set(l.Report)
 	d.Wake()
 }

@@ -44,6 +44,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 		WaitForCancellation: true,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:             text.Fit(summary, maxSummary),
+		Priority:            temporal.Priority{PriorityKey: spec.Priority},
 	})
 }
 
@@ -58,7 +59,8 @@ func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Con
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: MaxAttempts,
 			NonRetryableErrorTypes: wire.PermanentErrors(),
 		},
-		Summary: summary,
+		Summary:  summary,
+		Priority: temporal.Priority{PriorityKey: spec.Priority},
 	})
 }
 

@@ -93,6 +93,7 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 	w.handles[h.number] = h
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
 		for !h.over {
+			_ = workflow.Await(ctx, func() bool { return h.over || !c.Paused() }) // its context is never cancelled
 			h.send(wire.SignalAlive, nil, func() { workflow.Go(c.Ctx, h.vanished) })
 			_, _ = workflow.AwaitWithTimeout(ctx, checkLegs, func() bool { return h.over })
 		}

@@ -175,12 +175,16 @@ func (l *feedLeg) watchStalls(ctx workflow.Context) {
 }
 
 // unfinishedSince is since when unfinished items have waited in vain for an outcome of any of them; zero: there are
-// none, or another leg watches over them.
+// none, another leg watches over them, or the feed is paused.
 func (l *feedLeg) unfinishedSince() time.Time {
-	if !l.intake.Latest() || l.over() {
+	since := l.intake.Since()
+	switch {
+	case !l.intake.Latest() || l.over() || since.IsZero() || l.Paused():
 		return time.Time{}
+	case since.Before(l.WentOn()):
+		return l.WentOn()
 	}
-	return l.intake.Since()
+	return since
 }
 
 // noteStall reports that nothing has finished since then; zero: something has, or nothing is left.
