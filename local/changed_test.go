@@ -18,12 +18,12 @@ func TestD25_ChangedFields(t *testing.T) {
 	now := before
 	now.Pool, now.Store = "q", "elsewhere/"
 	require.Empty(t, changedFields(before, now))
-	now.JobRate, now.MaxFailed, now.Window, now.BatchItems = 7000, "5%", 3, 10
+	now.JobRate, now.MaxFailed, now.Window, now.BatchItems, now.Priority = 7000, "5%", 3, 10, 1
 	now.RequestRate, now.TokenRate, now.MaxCost, now.MaxTokens, now.Deadline = 1, 2, 3, 4, "1h"
 	now.Errors, now.Dropped, now.Report, now.Columns, now.OnError = "e", "d", "r", []string{"a"}, job.OnErrorStop
 	settings := changedSettings(before.Settings(), now.Settings())
 	require.Equal(t, job.Settings{
-		Rate: &now.JobRate, MaxFailed: &now.MaxFailed, Window: &now.Window, BatchItems: &now.BatchItems,
+		Rate: &now.JobRate, MaxFailed: &now.MaxFailed, Window: &now.Window, BatchItems: &now.BatchItems, Priority: &now.Priority,
 		RequestRate: &now.RequestRate, TokenRate: &now.TokenRate, MaxCost: &now.MaxCost, MaxTokens: &now.MaxTokens, Deadline: &now.Deadline,
 	}, settings)
 	// A new setting must come into this test.

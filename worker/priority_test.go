@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,26 +67,32 @@ func TestPriority_WhenItAsks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, all := busy(t, 3, 3)
-		asked := 0
-		answer, failure := backlog{}, errors.New("away")
+		var asked atomic.Int32
+		var answer atomic.Pointer[backlog] // nil: there is none
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.makeRoom(ctx, func(context.Context) (backlog, error) { asked++; return answer, failure })
+			r.makeRoom(ctx, func(context.Context) (backlog, error) {
+				asked.Add(1)
+				if b := answer.Load(); b != nil {
+					return *b, nil
+				}
+				return nil, errors.New("away")
+			})
 		}()
 		time.Sleep(5*prioritiesEvery + time.Millisecond)
-		require.Equal(t, 5, asked)
+		require.EqualValues(t, 5, asked.Load())
 		require.Empty(t, yielding(all), "an error says nothing")
-		answer, failure = backlog{1: 1}, nil
+		answer.Store(&backlog{1: 1})
 		time.Sleep(prioritiesEvery)
 		require.Len(t, yielding(all), 1)
-		require.Equal(t, 6, asked)
+		require.EqualValues(t, 6, asked.Load())
 		time.Sleep(prioritiesKnown - time.Second)
-		require.Equal(t, 6, asked, "the same answer may come again")
+		require.EqualValues(t, 6, asked.Load(), "the same answer may come again")
 		all[0].Leave()
 		time.Sleep(time.Hour)
-		require.Equal(t, 6, asked, "a slot is free")
+		require.EqualValues(t, 6, asked.Load(), "a slot is free")
 		cancel()
 		<-done
 	})

@@ -220,7 +220,9 @@ func (t *tasksInHand) counted(all entry.Activities) entry.Activities {
 	for name, fn := range all {
 		counted[name] = func(ctx context.Context, args converter.EncodedValues) (any, error) {
 			t.running.Add(1)
-			t.namespace.Store(activity.GetInfo(ctx).Namespace)
+			if activity.IsActivity(ctx) {
+				t.namespace.Store(activity.GetInfo(ctx).Namespace)
+			}
 			defer func() {
 				t.ended.Store(time.Now().UnixNano())
 				t.running.Add(-1)
