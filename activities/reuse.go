@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stint-run/stint/internal/data/inputs"
@@ -102,6 +103,9 @@ func (e *execution) reusing(from source, table *inputs.Table) (source, error) {
 	}
 	e.reuse = r
 	if !first {
+		if r.cursor != nil {
+			r.cursor.Blind()
+		}
 		return from, nil
 	}
 	return &reusingSource{source: from, reusing: r, last: last, first: e.in.Batch.First}, nil
@@ -226,8 +230,9 @@ func (a *Activities) keepResults(ctx context.Context, in wire.FinishInput, dir s
 	if in.Spec.Reuse == nil || in.Ref.Sources == "" {
 		return 0, nil
 	}
-	if gone, err = a.publishResults(ctx, in.Ref, dir, links, books); err == nil || !store.Permanent(err) && !store.Full(err) {
-		return gone, err
+	gone, err = a.publishResults(ctx, in.Ref, dir, links, books)
+	if _, ofStore := errors.AsType[*store.OpError](err); err == nil || ofStore && !store.Permanent(err) && !store.Full(err) {
+		return gone, ledger.StoreError(job.ErrorOutput, err)
 	}
 	activity.GetLogger(ctx).Warn("the results of this run cannot be kept for the next one, which will run all items", "error", err)
 	return 0, nil
@@ -242,6 +247,7 @@ func (a *Activities) publishResults(ctx context.Context, ref wire.Ref, dir store
 	if err != nil {
 		return 0, err
 	}
+	to = store.Narrow(to, ref.Perm)
 	results := reuse.Results{
 		Ref: ref, Reuse: table.Reuse, Dir: dir, To: to, Items: books.Items, Reused: books.Reused, Bytes: books.Bytes,
 		Entries: func(ctx context.Context, fn func(ledger.OwnedEntry) error) error {
@@ -251,6 +257,5 @@ func (a *Activities) publishResults(ctx context.Context, ref wire.Ref, dir store
 	if table.Reuse.Adds {
 		results.Before = table.Reuse.From
 	}
-	gone, err = results.Publish(ctx)
-	return gone, ledger.StoreError(job.ErrorOutput, err)
+	return results.Publish(ctx)
 }

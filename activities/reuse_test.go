@@ -315,10 +315,7 @@ func TestReuse_RandomRuns(t *testing.T) {
 // damage does something to what a run has left.
 func (r *reused) damage() string {
 	r.t.Helper()
-	var files []string
-	for _, key := range r.keys("reuse/") {
-		files = append(files, key)
-	}
+	files := r.keys("reuse/")
 	require.Len(r.t, files, 3)
 	name := files[r.random.IntN(len(files))]
 	path := r.path("out.jsonl.stint/" + name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/reuse"
@@ -34,10 +35,11 @@ func (e *execution) copyUnchanged() (done bool, err error) {
 	if !ok || !source.last || source.cursor == nil || e.in.Todo() != e.in.Batch.Count || e.notesLines() || e.watch.Ending.Load() {
 		return false, nil
 	}
-	from := linesOf(source.source)
-	if from == nil {
+	from, ok := linesOf(source.source).(*inputs.Lines)
+	if !ok {
 		return false, nil
 	}
+	from.Sure()
 	c := &copying{e: e, results: make([]byte, 0, 2*streamPiece)}
 	c.copier = source.cursor.NewCopier(c.take)
 	err = c.copy(from)

@@ -102,7 +102,7 @@ func (l *lookup) begin(dir store.Dir, spec job.Spec) error {
 		}
 		l.seen = reuse.NewSeen(of.From.Items)
 	}
-	l.cursor = l.index.Cursor(l.ctx, 0)
+	l.cursor = l.index.Cursor(l.ctx, 0).Blind()
 	l.hasher, err = reuse.NewHasher(of)
 	return err
 }

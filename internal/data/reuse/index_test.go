@@ -1,6 +1,8 @@
 package reuse
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -224,19 +226,19 @@ func FuzzNotes(f *testing.F) {
 	n.frame(ofRanges, n.matched.appendTo)
 	f.Add(n.data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var got noted
-		if got.decode(data) != nil {
-			return
-		}
 		var b block
-		for _, block := range got.blocks {
-			if b.decode(block) == nil {
+		got := noteReader{buffer: bufio.NewReader(bytes.NewReader(data)), verify: true, ranges: func(ranges) error { return nil }}
+		got.block = func(data []byte, h *head) error {
+			if b.decode(data) == nil {
+				require.Equal(t, h.count, b.count())
 				for i := range b.count() {
 					from, to := b.result(i)
 					require.LessOrEqual(t, from, to)
 				}
 			}
+			return nil
 		}
+		_, _ = got.frames()
 	})
 }
 

@@ -1,12 +1,15 @@
 package reuse
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/records"
@@ -124,59 +127,103 @@ func (n *Notes) Commit(ctx context.Context) error {
 // Close discards the notes, unless they are committed.
 func (n *Notes) Close() { n.out.Abort() }
 
-// noted is what notes have: blocks, and ranges.
-type noted struct {
-	blocks  [][]byte
-	matched ranges
+// noteReader reads the notes of parts, one after the other, with one buffer for all.
+type noteReader struct {
+	buffer *bufio.Reader
+	frame  []byte
+	// verify: blocks are compared with their checksums.
+	verify bool
+	block  func(data []byte, h *head) error // both are valid during the call
+	ranges func(ranges) error
 }
 
-// readNotes reads the notes of a part. A part without notes, or whose notes are not those of it, has none.
-func readNotes(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) (n noted, err error) {
-	data, err := dir.Get(ctx, ledger.DigestsKey(e.Owner, e.Entry))
+// read reads the notes of a part, which may have none. It returns errDamaged unless they are the whole ones of that.
+func (r *noteReader) read(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) error {
+	in, err := dir.Open(ctx, ledger.DigestsKey(e.Owner, e.Entry), 0, -1)
 	if errors.Is(err, fs.ErrNotExist) {
-		return noted{}, nil
+		return nil
 	}
 	if err != nil {
-		return noted{}, err
+		return err
 	}
-	if n.decode(data) != nil || !n.areOf(e) {
-		return noted{}, nil
+	defer in.Close()
+	if r.buffer == nil {
+		r.buffer = bufio.NewReaderSize(in, 256<<10)
+	} else {
+		r.buffer.Reset(in)
 	}
-	return n, nil
+	results, err := r.frames()
+	if err == nil && r.verify && results != e.Bytes {
+		return errDamaged
+	}
+	return err
 }
 
-// decode cuts notes into their pieces.
-func (n *noted) decode(data []byte) error {
-	for len(data) > 0 {
-		if len(data) < 4 {
-			return errDamaged
+// frames reads what there is, and returns the bytes of all results.
+func (r *noteReader) frames() (results int64, err error) {
+	for {
+		isRanges, err := r.next()
+		if err == io.EOF {
+			return results, nil
 		}
-		mark := binary.LittleEndian.Uint32(data)
-		size := int(mark &^ ofRanges)
-		if data = data[4:]; size > len(data) {
-			return errDamaged
+		if err == nil && isRanges {
+			err = r.takeRanges()
+		} else if err == nil {
+			var n int64
+			n, err = r.takeBlock()
+			results += n
 		}
-		if mark&ofRanges == 0 {
-			n.blocks = append(n.blocks, data[:size])
-		} else if err := n.matched.decode(data[:size]); err != nil {
-			return err
-		}
-		data = data[size:]
-	}
-	return nil
-}
-
-// areOf reports whether the blocks are whole, and have all results of a part.
-func (n *noted) areOf(e ledger.OwnedEntry) bool {
-	bytes := int64(0)
-	for _, data := range n.blocks {
-		h, err := headOf(data, true)
 		if err != nil {
-			return false
+			return 0, err
 		}
-		bytes += h.bytes
 	}
-	return bytes == e.Bytes
+}
+
+// next reads the next frame.
+func (r *noteReader) next() (isRanges bool, err error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r.buffer, size[:]); err != nil {
+		return false, cutShort(err)
+	}
+	mark := binary.LittleEndian.Uint32(size[:])
+	n := int(mark &^ ofRanges)
+	if n > maxFrame {
+		return false, errDamaged
+	}
+	r.frame = slices.Grow(r.frame[:0], n)[:n]
+	if _, err := io.ReadFull(r.buffer, r.frame); err == io.EOF {
+		return false, errDamaged
+	} else if err != nil {
+		return false, cutShort(err)
+	}
+	return mark&ofRanges != 0, nil
+}
+
+// maxFrame bounds a frame: a block takes at most 7 KiB, and ranges, of which each item may be one, 20 bytes an item.
+const maxFrame = 256 << 20
+
+// cutShort returns errDamaged if something has ended in the middle.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errDamaged
+	}
+	return err
+}
+
+func (r *noteReader) takeBlock() (results int64, err error) {
+	h, err := headOf(r.frame, r.verify)
+	if err == nil && r.block != nil {
+		err = r.block(r.frame, &h)
+	}
+	return h.bytes, err
+}
+
+func (r *noteReader) takeRanges() error {
+	var matched ranges
+	if err := matched.decode(r.frame); err != nil || r.ranges == nil {
+		return err
+	}
+	return r.ranges(matched)
 }
 
 // ranges are items in the order in which they were added: those that follow one another are one range.

@@ -21,9 +21,9 @@ import (
 // bucketItems is about how many items a bucket has.
 const bucketItems = 256
 
-// maxSorted is how many items are put into buckets at once, six or seven bytes each: with more the notes are read
-// several times.
-var maxSorted = uint64(8_000_000) // tests take fewer
+// maxSorted is how many items are put into buckets at once, six or seven bytes each; two times as many are held. With
+// more items the notes are read several times.
+var maxSorted = uint64(4_000_000) // tests take fewer
 
 const (
 	resultsSuffix = ".results"
@@ -104,19 +104,16 @@ func (p *publishing) unchanged() (bool, error) {
 		return false, nil
 	}
 	next := int64(0)
-	err := p.Entries(p.ctx, func(e ledger.OwnedEntry) error {
-		notes, err := readNotes(p.ctx, p.Dir, e)
-		if err != nil {
-			return err
-		}
-		for _, r := range notes.matched {
+	notes := noteReader{verify: true, ranges: func(matched ranges) error {
+		for _, r := range matched {
 			if r.first != next {
 				return errEnough
 			}
 			next += r.count
 		}
 		return nil
-	})
+	}}
+	err := p.Entries(p.ctx, func(e ledger.OwnedEntry) error { return notes.read(p.ctx, p.Dir, e) })
 	if err != nil && !errors.Is(err, errEnough) {
 		return false, err
 	}
@@ -226,7 +223,7 @@ func (p *publishing) writeIndex(ctx context.Context) error {
 
 // writeBlocks writes the blocks, lists them, and counts the items of each bucket.
 func (p *publishing) writeBlocks(out *bufio.Writer) error {
-	err := p.eachBlock(func(data []byte, h *head, results int64) error {
+	add := func(data []byte, h *head, results int64) error {
 		for _, n := range [...]int64{p.of.Items, p.at, results} {
 			p.list = binary.LittleEndian.AppendUint64(p.list, uint64(n))
 		}
@@ -239,13 +236,20 @@ func (p *publishing) writeBlocks(out *bufio.Writer) error {
 		p.at += int64(len(data))
 		_, err := out.Write(data)
 		return err
-	})
+	}
+	see := func(matched ranges) error {
+		for _, r := range matched {
+			p.seen.Add(r.first, r.count)
+		}
+		return nil
+	}
+	err := p.eachBlock(noteReader{verify: true, ranges: see}, add)
 	p.of.BlockBytes = p.at
 	return err
 }
 
-// eachBlock calls fn with the blocks of all parts, and where the results of each begin.
-func (p *publishing) eachBlock(fn func(data []byte, h *head, results int64) error) error {
+// eachBlock calls fn with the blocks of all parts, which notes reads, and where the results of each begin.
+func (p *publishing) eachBlock(notes noteReader, fn func(data []byte, h *head, results int64) error) error {
 	base := int64(0)
 	if p.Before != nil {
 		if err := eachBefore(p.ctx, p.To, p.Before, fn); err != nil {
@@ -253,27 +257,16 @@ func (p *publishing) eachBlock(fn func(data []byte, h *head, results int64) erro
 		}
 		base = p.Before.ResultsBytes
 	}
+	var results int64
+	notes.block = func(data []byte, h *head) error {
+		err := fn(data, h, results)
+		results += h.bytes
+		return err
+	}
 	return p.Entries(p.ctx, func(e ledger.OwnedEntry) error {
-		notes, err := readNotes(p.ctx, p.Dir, e)
-		if err != nil {
-			return err
-		}
-		results := base
+		results = base
 		base += e.Bytes
-		for _, r := range notes.matched {
-			p.seen.Add(r.first, r.count)
-		}
-		for _, data := range notes.blocks {
-			h, err := headOf(data, false) // it has been verified
-			if err == nil {
-				err = fn(data, &h, results)
-			}
-			if err != nil {
-				return err
-			}
-			results += h.bytes
-		}
-		return nil
+		return notes.read(p.ctx, p.Dir, e)
 	})
 }
 
@@ -309,25 +302,48 @@ func eachBefore(ctx context.Context, dir store.Dir, of *wire.ReuseIndex, fn func
 	return nil
 }
 
-// writeBuckets writes the items of each bucket, some buckets at a time.
+// writeBuckets writes the items of each bucket, some buckets at a time: the next ones are sorted while some are written.
 func (p *publishing) writeBuckets(out *bufio.Writer) error {
-	size := itemBytes(&p.of)
+	var before *sorting
 	for first := 0; first < len(p.counts); {
 		last, items := first, uint64(0)
 		for last < len(p.counts) && (last == first || items+p.counts[last] <= maxSorted) {
 			items += p.counts[last]
 			last++
 		}
-		sorted := make([]byte, items*uint64(size))
-		if err := p.sort(sorted, uint64(first), uint64(last)); err != nil {
+		next := p.sortAside(items, uint64(first), uint64(last))
+		if err := before.write(out); err != nil {
+			<-next.ended // it reads the notes
 			return err
 		}
-		if _, err := out.Write(sorted); err != nil {
-			return err
-		}
-		first = last
+		before, first = next, last
 	}
-	return nil
+	return before.write(out)
+}
+
+// sorting is some buckets that are being sorted.
+type sorting struct {
+	data  []byte
+	ended <-chan error
+}
+
+// sortAside sorts some buckets in a goroutine.
+func (p *publishing) sortAside(items, first, last uint64) *sorting {
+	s := &sorting{data: make([]byte, items*uint64(itemBytes(&p.of)))}
+	s.ended = trap.Go("sorting items into buckets", func() error { return p.sort(s.data, first, last) })
+	return s
+}
+
+// write waits for the buckets, and writes them. A nil sorting has none.
+func (s *sorting) write(out *bufio.Writer) error {
+	if s == nil {
+		return nil
+	}
+	if err := <-s.ended; err != nil {
+		return err
+	}
+	_, err := out.Write(s.data)
+	return err
 }
 
 // sort puts the items of the buckets from first on, and before last, into sorted.
@@ -340,7 +356,7 @@ func (p *publishing) sort(sorted []byte, first, last uint64) error {
 		at += p.counts[first+uint64(i)] * size
 	}
 	item := uint64(0)
-	return p.eachBlock(func(_ []byte, h *head, _ int64) error {
+	return p.eachBlock(noteReader{}, func(_ []byte, h *head, _ int64) error {
 		for i := range h.count {
 			id := h.id(i)
 			if bucket := bucketOf(id, p.of.BucketBits); bucket >= first && bucket < last {
