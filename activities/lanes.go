@@ -119,7 +119,7 @@ func (e *execution) pass(p *assignment) error {
 	defer e.line.open()
 	waited, ok := e.acts.opts.Limiter.Take(e.watch, len(p.toCall))
 	e.stride.waited += waited
-	if !ok || !e.stride.begin(e.watch, len(p.items)) {
+	if !ok || !e.stride.begin(e.watch, len(p.toCall)) {
 		return calls.ErrEnding
 	}
 	return nil

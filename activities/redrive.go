@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/redrive"
@@ -35,8 +36,10 @@ func (a *Activities) FinishRedrive(ctx context.Context, in wire.FinishRedriveInp
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.FinishResult, error) {
 		return redrive.Finish(ctx, a.opts.Access, a.inputs, in, func(ctx context.Context, dir store.Dir, again ledger.Links) error {
 			books, err := ledger.CheckBooks(ctx, dir, again, in.Planned)
-			if err != nil {
+			if judged, ok := errors.AsType[*ledger.Judged](err); ok && judged.NonRetryable() {
 				return nil // an earlier attempt has published, and kept them
+			} else if err != nil {
+				return err
 			}
 			_, err = a.keepResults(ctx, in.FinishInput, dir, again, books)
 			return err

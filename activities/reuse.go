@@ -41,20 +41,29 @@ func (a *Activities) lister(spec job.Spec, from inputs.Lister, begin func(contex
 
 // beginReuse says how a job of files uses results of an earlier run.
 func (a *Activities) beginReuse(ctx context.Context, in wire.PlanInput) (*wire.Reuse, error) {
+	own, err := a.openReuse(ctx, in.Spec.Reuse.Store)
+	if err != nil {
+		return nil, err
+	}
 	from, err := a.openReuse(ctx, in.Spec.Reuse.From)
 	if err != nil {
 		return nil, err
 	}
-	return reuse.Begin(ctx, from, in.Spec)
+	return reuse.Offer{Own: own, From: from}.Begin(ctx, in.Ref.Job, in.Spec)
 }
 
 // beginAdding says how the results of a redrive are added to those that its job has kept; nil: they are not.
 func (a *Activities) beginAdding(ctx context.Context, in wire.PlanInput) (*wire.Reuse, error) {
+	var r *wire.Reuse
 	dir, err := a.openReuse(ctx, in.Spec.Reuse.Store)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r, err = reuse.BeginAdding(ctx, dir, in.Ref.Job, in.Spec)
 	}
-	return reuse.BeginAdding(ctx, dir, in.Spec)
+	if store.Permanent(err) {
+		activity.GetLogger(ctx).Warn("the results of this redrive cannot be kept for the next run", "error", err)
+		return nil, nil
+	}
+	return r, err
 }
 
 func (a *Activities) openReuse(ctx context.Context, location string) (store.Dir, error) {
@@ -139,8 +148,14 @@ type reusingSource struct {
 	first int64 // ordinal of the next item
 }
 
+// chunkResults is about how many bytes of results come with the items of a chunk.
+const chunkResults = 4 << 20
+
 // Next is that of [source].
 func (s *reusingSource) Next(chunk *records.Chunk, items, bytes int) error {
+	if s.cursor != nil {
+		items = min(items, int(max(1, chunkResults/s.From.MeanResult())))
+	}
 	if err := s.source.Next(chunk, items, bytes); err != nil {
 		return err
 	}
@@ -152,7 +167,7 @@ func (s *reusingSource) Next(chunk *records.Chunk, items, bytes int) error {
 			return ledger.StoreError(job.ErrorInput, err)
 		}
 		if one.Match == reuse.Same {
-			item.Outcome = s.outcome(one.Result, s.first)
+			item.Outcome, one.Result = s.outcome(one.Result, s.first), nil
 		}
 		s.read = append(s.read, one)
 		s.first++
@@ -196,7 +211,9 @@ func (e *execution) noteReuse(p *assignment, index int, o calls.Span) error {
 	if one.Match != reuse.New && !one.None {
 		r.notes.Matched(one.Item)
 	}
-	switch hasResult := o.Fault == nil && !o.Drop && !o.Skipped && (o.Known == nil || o.Known.Line == nil); {
+	switch hasResult := o.Fault == nil && !o.Drop && (o.Known == nil || o.Known.Line == nil); {
+	case hasResult && (o.Skipped || !one.valid):
+		return r.notes.Bytes(e.ctx, p.answer.Bytes(o)) // no later run takes it
 	case hasResult:
 		return r.notes.Result(e.ctx, one.digest, p.answer.Bytes(o))
 	case one.valid:
@@ -231,7 +248,9 @@ func (a *Activities) keepResults(ctx context.Context, in wire.FinishInput, dir s
 		return 0, nil
 	}
 	gone, err = a.publishResults(ctx, in.Ref, dir, links, books)
-	if _, ofStore := errors.AsType[*store.OpError](err); err == nil || ofStore && !store.Permanent(err) && !store.Full(err) {
+	_, ofStore := errors.AsType[*store.OpError](err)
+	again := ofStore && !store.Permanent(err) && !store.Full(err) && in.Spec.Reuse.Store == in.Ref.Store // no other store holds the job up
+	if err == nil || again {
 		return gone, ledger.StoreError(job.ErrorOutput, err)
 	}
 	activity.GetLogger(ctx).Warn("the results of this run cannot be kept for the next one, which will run all items", "error", err)

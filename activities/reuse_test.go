@@ -388,13 +388,14 @@ func TestReuse_Filter(t *testing.T) {
 				return lines.Err()
 			}}
 			f.serve(h, Options{})
+			end := "\n"
 			var items []string
 			for i := range 3000 {
 				items = append(items, fmt.Sprintf(`{"item":%d,"x":%q}`, i, strings.Repeat("x", random.IntN(200))))
 			}
 			run := func(name string, called []string) wire.Books {
 				t.Helper()
-				f.write("in", strings.Join(items, "\n")+"\n")
+				f.write("in", strings.Join(items, "\n")+end)
 				f.newRun(name)
 				seen.Reset()
 				result := f.finish(f.commit(nil, f.processAll(f.plan())...))
@@ -409,6 +410,9 @@ func TestReuse_Filter(t *testing.T) {
 			keys := f.keys("reuse/")
 			run("unchanged", nil)
 			require.Equal(t, keys, f.keys("reuse/"), "the results of the run before are those of this one")
+			end = "" // the last line has no end
+			run("cut", nil)
+			require.Equal(t, keys, f.keys("reuse/"))
 			items = slices.Insert(slices.Delete(items, 10, 20), 1500, `{"item":"new"}`)
 			run("changed", []string{`{"item":"new"}`})
 			slices.Reverse(items)
@@ -418,6 +422,7 @@ func TestReuse_Filter(t *testing.T) {
 			run("shuffled", nil)
 			f.spec.Reuse.Version = "2"
 			run("another version", items)
+			run("the same version", nil)
 		})
 	}
 }

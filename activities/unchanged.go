@@ -20,10 +20,15 @@ import (
 type copying struct {
 	e       *execution
 	copier  *reuse.Copier
+	items   reuse.Lines
 	results []byte // that the sink does not have
 	count   int64
 	lines   int64 // of the results
 }
+
+// mostCopied is how many bytes of results a batch has at most, as far as is known, that takes the shortest way: it has no
+// rest.
+const mostCopied = 256 << 20
 
 // errOther says that an item is not the one that the index has next.
 var errOther = errors.New("an item has changed")
@@ -32,7 +37,8 @@ var errOther = errors.New("an item has changed")
 // batch is to take the usual one.
 func (e *execution) copyUnchanged() (done bool, err error) {
 	source, ok := e.source.(*reusingSource)
-	if !ok || !source.last || source.cursor == nil || e.in.Todo() != e.in.Batch.Count || e.notesLines() || e.watch.Ending.Load() {
+	if !ok || !source.last || source.cursor == nil || e.in.Todo() != e.in.Batch.Count || e.notesLines() || e.watch.Ending.Load() ||
+		source.From.MeanResult()*e.in.Batch.Count > mostCopied {
 		return false, nil
 	}
 	from, ok := linesOf(source.source).(*inputs.Lines)
@@ -84,21 +90,19 @@ func (c *copying) copy(from lined) error {
 
 // follow looks up items, which are lines.
 func (c *copying) follow(text bool, lines []byte) error {
-	for len(lines) > 0 {
-		n := bytes.IndexByte(lines, '\n')
-		same, err := c.copier.Next(c.e.reuse.hasher.OfLine(text, lines[:n]))
+	if c.e.watch.Ending.Load() {
+		return errOther // the usual way has a rest
+	}
+	return c.items.Each(lines, func(line []byte) error {
+		same, err := c.copier.Next(c.e.reuse.hasher.OfLine(text, line))
 		switch {
 		case err != nil:
 			return ledger.StoreError(job.ErrorInput, err)
 		case !same:
 			return errOther
 		}
-		lines = lines[n+1:]
-	}
-	if c.e.watch.Ending.Load() {
-		return errOther // the usual way has a rest
-	}
-	return nil
+		return nil
+	})
 }
 
 // take takes the results of some items.

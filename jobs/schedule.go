@@ -52,9 +52,11 @@ func (e *ScheduleExistsError) Error() string {
 // the schedule. Errors: *ScheduleExistsError if the name exists, and those of
 // [job.ScheduleOptions.Validate].
 func (c *Client) Schedule(ctx context.Context, spec job.Spec, o job.ScheduleOptions) error {
-	spec, err := c.withReuse(ctx, spec)
-	if err != nil {
-		return err
+	var err error
+	if spec.Reuse != nil && spec.Reuse.Of != "" { // otherwise each tick takes those of the last one
+		if spec, err = c.withReuse(ctx, spec); err != nil {
+			return err
+		}
 	}
 	spec = spec.WithDefaults()
 	if err := o.Validate(spec); err != nil {

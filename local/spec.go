@@ -109,6 +109,9 @@ func (r *run) checkInputs(spec job.Spec) error {
 func (r *run) ownRoots() (write, read []string) {
 	spec := r.spec.WithDefaults()
 	write = []string{r.state, spec.Store}
+	if spec.Reuse != nil {
+		write, read = append(write, spec.Reuse.Store), append(read, spec.Reuse.From)
+	}
 	for _, location := range []string{spec.Output, spec.Errors, spec.Dropped, spec.Report, spec.NewFilesList()} {
 		switch {
 		case location == "":

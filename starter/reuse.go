@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -118,28 +119,24 @@ func contentOf(path, name string) (string, error) {
 	return fmt.Sprintf("%s:%s", filepath.Base(name), hex.EncodeToString(sum.Sum(nil)[:8])), nil
 }
 
-// findReuse says in the spec where the results lie that the job would take: where 'stint run' keeps them.
-func (o *planOptions) findReuse(p *Program, spec *job.Spec) error {
+// findReuse says in the spec which job it is, and where the results lie that it would take: where 'stint run' keeps them.
+func (o *planOptions) findReuse(p *Program, spec *job.Spec) (err error) {
 	r := *spec.Reuse
-	spec.Reuse = &r
-	name := r.Of
-	switch {
-	case r.Store != "":
-		r.From = r.Store
-		return nil
-	case name != "":
-	case store.IsPrefix(spec.Output) && spec.Split == "":
-		r.From = spec.Output
-		return nil
-	case spec.Name != "":
-		name = spec.Name
-	default:
-		var err error
-		if name, err = o.nameOfRun(p, *spec); err != nil {
+	if r.Of == "" && spec.Name == "" {
+		if spec.Name, err = o.nameOfRun(p, *spec); err != nil {
 			return err
 		}
 	}
-	r.From = local.StoreDir(stateOf(p.path(o.state), name), name)
+	name := cmp.Or(r.Of, spec.Name)
+	switch {
+	case r.Of == "" && r.Store != "":
+		r.From = r.Store
+	case r.Of == "" && store.IsPrefix(spec.Output) && spec.Split == "":
+		r.From = spec.Output
+	default:
+		r.From = local.StoreDir(stateOf(p.path(o.state), name), name)
+	}
+	r.Store, spec.Reuse = r.From, &r
 	return nil
 }
 
@@ -152,7 +149,7 @@ func (o *planOptions) nameOfRun(p *Program, spec job.Spec) (string, error) {
 	var handler worker.Handler
 	if pools == nil {
 		if len(o.worker.named()) == 0 {
-			return "", usageError("--reuse: which job? Give the flags of its 'stint run', with the handler, or --name, --reuse=JOB or --reuse-store")
+			return "", usageError("--reuse: which job? Give the flags of its 'stint run', with the handler, or --name or --reuse=JOB")
 		}
 		if handler, err = o.worker.handler(p); err != nil {
 			return "", err

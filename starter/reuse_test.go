@@ -182,13 +182,15 @@ func TestReuse_VersionsAndJobs(t *testing.T) {
 	run(2, "--reuse", "--version", "v1", "--version-of", "prompt.txt")
 	run(0, "--reuse", "--version", "v1", "--version-of", "prompt.txt")
 	b.write("prompt.txt", "two")
-	require.Contains(t, run(2, "--reuse", "--version", "v1", "--version-of", "prompt.txt"), "its results are of version v1 prompt.txt:")
+	require.Contains(t, run(2, "--reuse", "--version", "v1", "--version-of", "prompt.txt"), "they are of version v1 prompt.txt:")
 	run(2, "--reuse", "--name", "first")
 	run(0, "--reuse=first", "--name", "second")
 	run(0, "--reuse", "--name", "second")
 	b.write("in.txt", "a\nc\n")
 	run(1, "--reuse=first", "--name", "third", "--reuse-store", "kept/")
 	require.FileExists(t, b.path("kept/reuse/current.jsonl"))
+	require.Contains(t, run(2, "--reuse", "--name", "other", "--reuse-store", "kept/"), "they are of job third, and not of other: --reuse=third takes them")
+	run(2, "--reuse", "--name", "third", "--reuse-store", "kept/")
 	require.NoError(t, os.RemoveAll(b.path(".stint/jobs/first")), "nothing of a later run is there")
 	run(0, "--reuse", "--name", "third", "--reuse-store", "kept/")
 	require.Equal(t, "a\nc\n", b.read("out.txt"))
@@ -212,7 +214,7 @@ func TestReuse_Plan(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(b.stint(append([]string{"plan", "--json"}, job...)...).exits(starter.ExitOK).stdout.String()), &plan))
 	require.EqualValues(t, 5, plan.Items)
 	require.EqualValues(t, 1, plan.Gone)
-	require.Contains(t, b.stint(append([]string{"plan", "--version", "2"}, job...)...).exits(starter.ExitOK).stdout.String(), "nothing of the last completed run is reused: its results are of version none")
+	require.Contains(t, b.stint(append([]string{"plan", "--version", "2"}, job...)...).exits(starter.ExitOK).stdout.String(), "no results are reused: they are of version none")
 }
 
 // J1: A run that is killed goes on with what it had begun with, and calls nothing twice that it has recorded.

@@ -53,17 +53,21 @@ func PlanReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin i
 }
 
 func planReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin io.Reader) (ReusePlan, error) {
-	dir, err := access.Open(ctx, spec.Reuse.From)
+	own, err := access.Open(ctx, spec.Reuse.Store)
+	if err != nil {
+		return ReusePlan{}, err
+	}
+	from, err := access.Open(ctx, spec.Reuse.From)
 	if err != nil {
 		return ReusePlan{}, err
 	}
 	l := &lookup{ctx: ctx, examples: map[string]string{}}
-	if err := l.begin(dir, spec); err != nil {
+	if err := l.begin(reuse.Offer{Own: own, From: from}, spec); err != nil {
 		return ReusePlan{}, err
 	}
-	from := inputs.New(access, stdin)
-	defer from.Close()
-	s, err := survey(ctx, from, spec)
+	items := inputs.New(access, stdin)
+	defer items.Close()
+	s, err := survey(ctx, items, spec)
 	if err != nil {
 		return ReusePlan{}, err
 	}
@@ -71,7 +75,7 @@ func planReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin i
 		if source.items == 0 {
 			continue
 		}
-		if err := l.source(from, s.table, i, source.items); err != nil {
+		if err := l.source(items, s.table, i, source.items); err != nil {
 			return ReusePlan{}, err
 		}
 	}
@@ -90,13 +94,17 @@ type lookup struct {
 }
 
 // begin opens what the store has.
-func (l *lookup) begin(dir store.Dir, spec job.Spec) error {
-	of, err := reuse.Begin(l.ctx, dir, spec)
+func (l *lookup) begin(offer reuse.Offer, spec job.Spec) error {
+	of, err := offer.Begin(l.ctx, spec.Name, spec)
 	if err != nil {
 		return err
 	}
 	l.plan.Of = *of.Offer()
 	if of.From != nil {
+		dir := offer.From
+		if of.From.Location == offer.Own.Location() {
+			dir = offer.Own
+		}
 		if l.index, err = reuse.Open(l.ctx, dir, of.From); err != nil {
 			return err
 		}
@@ -134,9 +142,12 @@ func (l *lookup) source(from *inputs.Inputs, table *inputs.Table, index int, ite
 func (l *lookup) item(reader *inputs.Range, item *records.Item) error {
 	l.plan.Items++
 	d, ok := l.hasher.Of(reader.Shape(), item)
-	found, err := l.cursor.Find(d)
-	if err != nil {
-		return err
+	var found reuse.Found
+	if ok {
+		var err error
+		if found, err = l.cursor.Find(d); err != nil {
+			return err
+		}
 	}
 	if !ok || found.Match == reuse.New && records.Lines(reader.Shape()) && records.CheckLine(reader.Shape(), item) != nil {
 		l.note(&l.plan.Invalid, KindInvalid, item)

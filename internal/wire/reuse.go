@@ -36,7 +36,7 @@ func (r *Reuse) Offer() *ReuseOffer {
 	case r.From != nil:
 		return &ReuseOffer{From: r.From.Run + " of " + r.From.Job, Items: r.From.Kept}
 	case r.Unfit != "":
-		return &ReuseOffer{Why: text.Fit("nothing of the last completed run is reused: "+r.Unfit, maxWhy)}
+		return &ReuseOffer{Why: text.Fit("no results are reused: "+r.Unfit, maxWhy)}
 	}
 	return &ReuseOffer{Why: "nothing is reused: no run has kept results before"}
 }
@@ -78,6 +78,9 @@ type ReuseIndex struct {
 	// ListsSum is the CRC-32C of the two lists.
 	ListsSum uint32 `json:"lists_sum"`
 }
+
+// MeanResult is how many bytes a result takes on average, at least 1.
+func (x *ReuseIndex) MeanResult() int64 { return x.ResultsBytes/max(1, x.Kept) + 1 }
 
 // ReuseFormat is the number of the form of indexes.
 const ReuseFormat = 1

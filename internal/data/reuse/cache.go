@@ -27,7 +27,7 @@ func (c *Cache) Open(ctx context.Context, dir store.Dir, of *wire.ReuseIndex) (*
 		return x, nil
 	}
 	x, err := Open(ctx, dir, of)
-	if err != nil {
+	if err != nil || x == nil { // one that is lost may be there again
 		return nil, err
 	}
 	c.mu.Lock()

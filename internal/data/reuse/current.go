@@ -3,13 +3,17 @@ package reuse
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"slices"
 	"strings"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
@@ -52,24 +56,52 @@ func Current(ctx context.Context, dir store.Dir) (*wire.ReuseIndex, error) {
 	return &of, nil
 }
 
-// Begin says how a run keeps results, and which of an earlier run it takes: those of the store from.
-func Begin(ctx context.Context, from store.Dir, spec job.Spec) (*wire.Reuse, error) {
+// Offer are the stores in which a run looks for results: its own, and the one that its spec names.
+type Offer struct{ Own, From store.Dir }
+
+// Begin says how a run of a job keeps results, and which of an earlier run it takes.
+func (o Offer) Begin(ctx context.Context, name string, spec job.Spec) (*wire.Reuse, error) {
 	want := spec.Reuse
-	r := &wire.Reuse{Store: want.Store, Key: want.Key, Changed: want.Changed, Version: want.Version, Form: formOf(spec), HashKey: NewHashKey()}
-	of, err := Current(ctx, from)
+	form, err := formOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	r := &wire.Reuse{Store: want.Store, Key: want.Key, Changed: want.Changed, Version: want.Version, Form: form, HashKey: NewHashKey()}
+	schedule, _, scheduled := limits.ScheduledName(name)
+	if scheduled {
+		name = schedule
+	}
+	of, err := Current(ctx, o.Own)
+	if own := want.Of == "" || scheduled && of != nil && jobOf(of) == name; err == nil && (!own || of == nil && want.From != want.Store) {
+		of, err = Current(ctx, o.From)
+		if want.Of != "" {
+			name = want.Of
+		}
+	}
 	if err != nil || of == nil {
 		return r, err
 	}
-	if r.Unfit = unfit(r, of); r.Unfit == "" {
+	if r.Unfit = unfit(name, r, of); r.Unfit == "" {
 		r.From, r.HashKey = of, of.HashKey
 	}
 	return r, nil
 }
 
-// BeginAdding says how a redrive adds its results to those of its job, which are those that a store has; nil: it does not,
-// because these are of another kind.
-func BeginAdding(ctx context.Context, dir store.Dir, spec job.Spec) (*wire.Reuse, error) {
-	r, err := Begin(ctx, dir, spec)
+// jobOf returns the name of the job that an index is of; of a scheduled one that of the schedule.
+func jobOf(of *wire.ReuseIndex) string {
+	if schedule, _, ok := limits.ScheduledName(of.Job); ok {
+		return schedule
+	}
+	return of.Job
+}
+
+// BeginAdding says how a redrive adds its results to those of its job, which are those that its store has; nil: it does
+// not, because these are of another kind.
+func BeginAdding(ctx context.Context, own store.Dir, name string, spec job.Spec) (*wire.Reuse, error) {
+	alone := *spec.Reuse
+	alone.Of = ""
+	spec.Reuse = &alone
+	r, err := Offer{Own: own, From: own}.Begin(ctx, name, spec)
 	if err != nil || r.From == nil {
 		return nil, err
 	}
@@ -77,23 +109,53 @@ func BeginAdding(ctx context.Context, dir store.Dir, spec job.Spec) (*wire.Reuse
 	return r, nil
 }
 
-// formOf describes in which form results are written: one that differs makes them others.
-func formOf(spec job.Spec) string {
+// formOf describes in which form results are written, and what they have come through: one that differs makes them
+// others.
+func formOf(spec job.Spec) (string, error) {
 	var form []string
 	if spec.Flatten {
 		form = append(form, "flat")
 	}
-	for _, s := range spec.StagePools() {
-		form = append(form, s.Name)
+	if len(spec.Stages) > 0 {
+		data, err := json.Marshal(plainStages(spec.Stages))
+		if err != nil {
+			return "", err
+		}
+		sum := sha256.Sum256(data)
+		form = append(form, hex.EncodeToString(sum[:8]))
 	}
-	return strings.Join(form, ",")
+	return strings.Join(form, ","), nil
 }
 
-// unfit says why a run takes nothing of an index; empty: it does.
-func unfit(r *wire.Reuse, of *wire.ReuseIndex) string {
+// plainStages returns stages without what does not change their results.
+func plainStages(stages []job.Stage) []job.Stage {
+	stages = slices.Clone(stages)
+	for i := range stages {
+		stages[i] = plainStage(stages[i])
+	}
+	return stages
+}
+
+func plainStage(s job.Stage) job.Stage {
+	s.BatchItems, s.Window = 0, 0
+	s.Ensemble, s.Stages, s.Cases = plainStages(s.Ensemble), plainStages(s.Stages), slices.Clone(s.Cases)
+	for i := range s.Cases {
+		s.Cases[i].Stage = plainStage(s.Cases[i].Stage)
+	}
+	if s.Default != nil {
+		plain := plainStage(*s.Default)
+		s.Default = &plain
+	}
+	return s
+}
+
+// unfit says why a run takes nothing of an index that should be of a job; empty: it does.
+func unfit(name string, r *wire.Reuse, of *wire.ReuseIndex) string {
 	switch {
+	case jobOf(of) != name:
+		return "they are of job " + of.Job + ", and not of " + name + ": --reuse=" + jobOf(of) + " takes them"
 	case r.Version != of.Version:
-		return "its results are of version " + quoted(of.Version) + ", and this run is of version " + quoted(r.Version)
+		return "they are of version " + quoted(of.Version) + ", and this run is of version " + quoted(r.Version)
 	case r.Key != of.Key:
 		return "its items were known by " + keyText(of.Key) + ", and those of this run are by " + keyText(r.Key)
 	case r.Changed != of.Changed:

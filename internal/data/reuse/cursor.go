@@ -1,9 +1,9 @@
 package reuse
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 
 	"github.com/stint-run/stint/internal/data/store"
@@ -106,6 +106,7 @@ func (c *Cursor) find(d Digest) (best Found, err error) {
 		before := best.Match
 		if err = c.compare(&c.other, item, d, &best); best.Match > before {
 			c.at, c.other = c.other, c.at
+			best.Result = bytes.Clone(best.Result) // its block is not held for one
 		}
 		return best.Match == Same, err
 	})
@@ -165,16 +166,17 @@ func (c *Cursor) move(h *held, item int64) error {
 	if index < 0 {
 		return errLost
 	}
-	h.index, h.place, h.results, h.bad = index, c.x.block(index), nil, false
-	data, err := c.blocks.read(c.ctx, h.place.from, h.place.to-h.place.from)
-	if err == nil {
-		err = h.block.decode(data)
+	h.index = -1 // until the block is there
+	place := c.x.block(index)
+	data, err := c.blocks.read(c.ctx, place.from, place.to-place.from)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, errDamaged) {
+	if h.block.decode(data) != nil {
 		h.block = block{}
-		return nil
 	}
-	return err
+	h.index, h.place, h.results, h.bad = index, place, nil, false
+	return nil
 }
 
 // read reads the results of a block.

@@ -52,7 +52,8 @@ func NewHasher(r *wire.Reuse) (*Hasher, error) {
 
 // Tweaks of the key keep texts, JSON values and single fields apart.
 const (
-	ofText = 1 + iota
+	ofItem = iota
+	ofText
 	ofField
 	ofKey
 )
@@ -71,14 +72,14 @@ func (h *Hasher) OfLine(text bool, line []byte) Digest {
 	if text {
 		return h.sum(ofText, line)
 	}
-	d := h.content(line)
 	if h.key == "" {
-		return d
+		return h.sum(ofItem, line)
 	}
-	if key, ok := records.FieldAt(line, h.key); ok {
-		d.ID = h.sum(ofKey, key).ID
+	key, ok := records.FieldAt(line, h.key)
+	if !ok {
+		return h.sum(ofItem, line)
 	}
-	return d
+	return Digest{h.sum(ofKey, key).ID, h.content(line).Content}
 }
 
 // content returns the digest of what counts of an item: all of it, or a field if it has that.
@@ -88,7 +89,7 @@ func (h *Hasher) content(line []byte) Digest {
 			return h.sum(ofField, value)
 		}
 	}
-	return h.sum(0, line)
+	return h.sum(ofItem, line)
 }
 
 // lineOf returns the item as the line that a filter is given.

@@ -100,7 +100,7 @@ func (x *Index) open(ctx context.Context) error {
 
 // lost returns errLost if an object is missing or cut, and otherwise the error of reading it.
 func lost(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if errors.Is(err, fs.ErrNotExist) || err == io.ErrUnexpectedEOF || err == io.EOF { // others that wrap these are of a connection
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	return err

@@ -200,6 +200,8 @@ func TestHasher(t *testing.T) {
 	require.NotEqual(t, of(byValue, jsonl, `{"a":{"id":1},"v":1}`).Content, of(byValue, jsonl, `{"a":{"id":1},"v":2}`).Content)
 	require.NotEqual(t, of(byValue, jsonl, `{"a":{"id":1},"w":1}`).Content, of(byValue, jsonl, `{"a":{"id":1},"w":2}`).Content, "without the field all of it counts")
 
+	require.NotEqual(t, of(byValue, jsonl, `{"n":"a","v":1}`), of(byValue, jsonl, `{"n":"b","v":1}`), "without the key all of it counts")
+
 	h, err := NewHasher(&wire.Reuse{HashKey: NewHashKey()})
 	require.NoError(t, err)
 	_, ok := h.Of(csv, line("only one field"))
@@ -227,7 +229,7 @@ func FuzzNotes(f *testing.F) {
 	f.Add(n.data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var b block
-		got := noteReader{buffer: bufio.NewReader(bytes.NewReader(data)), verify: true, ranges: func(ranges) error { return nil }}
+		got := noteReader{buffer: bufio.NewReader(bytes.NewReader(data)), sums: true, ranges: func(ranges) error { return nil }}
 		got.block = func(data []byte, h *head) error {
 			if b.decode(data) == nil {
 				require.Equal(t, h.count, b.count())

@@ -41,6 +41,11 @@ func (n *Notes) Result(ctx context.Context, d Digest, result []byte) error {
 	return n.flush(ctx)
 }
 
+// Bytes adds a result that no later run takes.
+func (n *Notes) Bytes(ctx context.Context, result []byte) error {
+	return n.Result(ctx, Digest{}, result)
+}
+
 // None adds the next item, which has no result.
 func (n *Notes) None(ctx context.Context, d Digest) error {
 	n.block.add(d, nil, true)
@@ -131,20 +136,40 @@ func (n *Notes) Close() { n.out.Abort() }
 type noteReader struct {
 	buffer *bufio.Reader
 	frame  []byte
-	// verify: blocks are compared with their checksums.
-	verify bool
+	sums   bool                             // blocks are compared with their checksums
 	block  func(data []byte, h *head) error // both are valid during the call
 	ranges func(ranges) error
 }
 
-// read reads the notes of a part, which may have none. It returns errDamaged unless they are the whole ones of that.
-func (r *noteReader) read(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) error {
-	in, err := dir.Open(ctx, ledger.DigestsKey(e.Owner, e.Entry), 0, -1)
-	if errors.Is(err, fs.ErrNotExist) {
+// read reads the notes of a part. One without notes has none, and one that is in damaged neither.
+func (r *noteReader) read(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, damaged map[string]bool) error {
+	if damaged[e.Part] {
 		return nil
 	}
+	_, err := r.all(ctx, dir, e)
+	return err
+}
+
+// verify puts a part into damaged if its notes are not whole.
+func (r *noteReader) verify(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, damaged map[string]bool) error {
+	whole := noteReader{buffer: r.buffer, sums: true}
+	results, err := whole.all(ctx, dir, e)
+	r.buffer = whole.buffer
+	if errors.Is(err, errDamaged) || err == nil && results >= 0 && results != e.Bytes {
+		damaged[e.Part] = true
+		return nil
+	}
+	return err
+}
+
+// all reads all notes of a part, and returns the bytes of its results; -1: it has no notes.
+func (r *noteReader) all(ctx context.Context, dir store.Dir, e ledger.OwnedEntry) (results int64, err error) {
+	in, err := dir.Open(ctx, ledger.DigestsKey(e.Owner, e.Entry), 0, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer in.Close()
 	if r.buffer == nil {
@@ -152,11 +177,7 @@ func (r *noteReader) read(ctx context.Context, dir store.Dir, e ledger.OwnedEntr
 	} else {
 		r.buffer.Reset(in)
 	}
-	results, err := r.frames()
-	if err == nil && r.verify && results != e.Bytes {
-		return errDamaged
-	}
-	return err
+	return r.frames()
 }
 
 // frames reads what there is, and returns the bytes of all results.
@@ -211,7 +232,7 @@ func cutShort(err error) error {
 }
 
 func (r *noteReader) takeBlock() (results int64, err error) {
-	h, err := headOf(r.frame, r.verify)
+	h, err := headOf(r.frame, r.sums)
 	if err == nil && r.block != nil {
 		err = r.block(r.frame, &h)
 	}
@@ -279,6 +300,7 @@ func (r *ranges) decode(data []byte) error {
 type Stream struct {
 	hasher  *Hasher
 	text    bool
+	lines   Lines
 	digests []byte
 	blocks  []blockWriter // without digests
 	open    blockWriter
@@ -290,13 +312,36 @@ func NewStream(h *Hasher, shape *wire.Shape, items int64) *Stream {
 	return &Stream{hasher: h, text: records.TextLines(shape), digests: make([]byte, 0, items*digestSize)}
 }
 
-// Items adds items as lines, each with its end.
+// Items adds items as lines. The end of the last one may come by itself.
 func (s *Stream) Items(lines []byte) {
-	for len(lines) > 0 {
-		n := bytes.IndexByte(lines, '\n')
-		s.digests = s.hasher.OfLine(s.text, lines[:n]).append(s.digests)
-		lines = lines[n+1:]
+	_ = s.lines.Each(lines, func(line []byte) error {
+		s.digests = s.hasher.OfLine(s.text, line).append(s.digests)
+		return nil
+	})
+}
+
+// Lines cuts pieces into lines. A line that has no end in one piece has it in a later one.
+type Lines struct{ begun []byte }
+
+// Each calls fn with the lines that end in a piece, without their ends, until it returns an error.
+func (l *Lines) Each(piece []byte, fn func(line []byte) error) error {
+	for len(piece) > 0 {
+		n := bytes.IndexByte(piece, '\n')
+		if n < 0 {
+			l.begun = append(l.begun, piece...)
+			return nil
+		}
+		line := piece[:n]
+		if len(l.begun) > 0 {
+			line = append(l.begun, line...)
+			l.begun = nil
+		}
+		if err := fn(line); err != nil {
+			return err
+		}
+		piece = piece[n+1:]
 	}
+	return nil
 }
 
 // Results adds a piece of the results, each a line.

@@ -53,13 +53,15 @@ func (r *Results) Publish(ctx context.Context) (gone int64, err error) {
 	switch b := r.Before; {
 	case err != nil:
 		return 0, err
-	case of != nil && of.Run == r.Ref.Run:
+	case of != nil && of.Run == r.Ref.Run && r.there(ctx, of):
 		return of.Gone, nil
 	case b != nil && (of == nil || of.Index != b.Index):
 		return 0, nil // another run has left its own meanwhile
 	}
 	p := &publishing{Results: r, ctx: ctx, prefix: Folder + ledger.NewToken()}
-	if err := p.keepOrPublish(); err != nil {
+	if err := p.keepOrPublish(); err != nil && p.named {
+		return 0, fmt.Errorf("keeping the results for a later run: %w", err) // whoever names the next ones removes these
+	} else if err != nil {
 		for _, suffix := range []string{resultsSuffix, indexSuffix} {
 			_ = r.To.Delete(context.WithoutCancel(ctx), p.prefix+suffix)
 		}
@@ -71,17 +73,27 @@ func (r *Results) Publish(ctx context.Context) (gone int64, err error) {
 	return p.of.Gone, err
 }
 
+// there reports whether an index has its objects: an attempt that was given up may have named it, and another one
+// removed these.
+func (r *Results) there(ctx context.Context, of *wire.ReuseIndex) bool {
+	_, indexErr := r.To.Stat(ctx, of.Index)
+	_, resultsErr := r.To.Stat(ctx, of.Results)
+	return indexErr == nil && (resultsErr == nil || of.ResultsBytes == 0)
+}
+
 // publishing is one attempt to publish.
 type publishing struct {
 	*Results
 	ctx    context.Context
 	prefix string // of the keys
+	named  bool   // the index is being named: it may be the one that the next run takes
 	of     wire.ReuseIndex
 
-	at     int64    // bytes of blocks
-	list   []byte   // of the blocks
-	counts []uint64 // by bucket: of its items
-	seen   Seen     // items of the earlier run
+	at      int64           // bytes of blocks
+	list    []byte          // of the blocks
+	counts  []uint64        // by bucket: of its items
+	seen    Seen            // items of the earlier run
+	damaged map[string]bool // parts whose notes are
 }
 
 func (p *publishing) keepOrPublish() error {
@@ -104,7 +116,7 @@ func (p *publishing) unchanged() (bool, error) {
 		return false, nil
 	}
 	next := int64(0)
-	notes := noteReader{verify: true, ranges: func(matched ranges) error {
+	notes := noteReader{sums: true, ranges: func(matched ranges) error {
 		for _, r := range matched {
 			if r.first != next {
 				return errEnough
@@ -113,8 +125,8 @@ func (p *publishing) unchanged() (bool, error) {
 		}
 		return nil
 	}}
-	err := p.Entries(p.ctx, func(e ledger.OwnedEntry) error { return notes.read(p.ctx, p.Dir, e) })
-	if err != nil && !errors.Is(err, errEnough) {
+	err := p.Entries(p.ctx, func(e ledger.OwnedEntry) error { return notes.read(p.ctx, p.Dir, e, nil) })
+	if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, errDamaged) {
 		return false, err
 	}
 	of, err := Current(p.ctx, p.To)
@@ -137,6 +149,7 @@ func (p *publishing) publish() error {
 
 // name makes the index the one that the next run takes.
 func (p *publishing) name() error {
+	p.named = true
 	return ledger.WhileCurrent(p.ctx, p.Ref, p.Dir, func(ctx context.Context) error { return name(ctx, p.To, &p.of) })
 }
 
@@ -155,7 +168,7 @@ func (p *publishing) begin() error {
 	}
 	p.of.BucketBits = min(bits.Len64(uint64(most)/bucketItems), maxBucketBits)
 	p.of.Wide = most > math.MaxUint32
-	p.counts = make([]uint64, 1<<p.of.BucketBits)
+	p.counts, p.damaged = make([]uint64, 1<<p.of.BucketBits), map[string]bool{}
 	if of := r.From; of != nil && !r.Adds {
 		p.seen = NewSeen(of.Items)
 	}
@@ -243,13 +256,14 @@ func (p *publishing) writeBlocks(out *bufio.Writer) error {
 		}
 		return nil
 	}
-	err := p.eachBlock(noteReader{verify: true, ranges: see}, add)
+	err := p.eachBlock(noteReader{ranges: see}, true, add)
 	p.of.BlockBytes = p.at
 	return err
 }
 
-// eachBlock calls fn with the blocks of all parts, which notes reads, and where the results of each begin.
-func (p *publishing) eachBlock(notes noteReader, fn func(data []byte, h *head, results int64) error) error {
+// eachBlock calls fn with the blocks of all parts, which notes reads, and where the results of each begin. With verify
+// it finds out first which parts are damaged: these have none.
+func (p *publishing) eachBlock(notes noteReader, verify bool, fn func(data []byte, h *head, results int64) error) error {
 	base := int64(0)
 	if p.Before != nil {
 		if err := eachBefore(p.ctx, p.To, p.Before, fn); err != nil {
@@ -266,13 +280,18 @@ func (p *publishing) eachBlock(notes noteReader, fn func(data []byte, h *head, r
 	return p.Entries(p.ctx, func(e ledger.OwnedEntry) error {
 		results = base
 		base += e.Bytes
-		return notes.read(p.ctx, p.Dir, e)
+		if verify {
+			if err := notes.verify(p.ctx, p.Dir, e, p.damaged); err != nil {
+				return err
+			}
+		}
+		return notes.read(p.ctx, p.Dir, e, p.damaged)
 	})
 }
 
 // gone counts the items of the earlier run that have a result and that no item has matched.
 func (p *publishing) gone() int64 {
-	if p.Reuse.From == nil {
+	if p.seen == nil {
 		return 0
 	}
 	return max(0, p.Reuse.From.Kept-p.seen.Count())
@@ -356,7 +375,7 @@ func (p *publishing) sort(sorted []byte, first, last uint64) error {
 		at += p.counts[first+uint64(i)] * size
 	}
 	item := uint64(0)
-	return p.eachBlock(noteReader{}, func(_ []byte, h *head, _ int64) error {
+	return p.eachBlock(noteReader{}, false, func(_ []byte, h *head, _ int64) error {
 		for i := range h.count {
 			id := h.id(i)
 			if bucket := bucketOf(id, p.of.BucketBits); bucket >= first && bucket < last {
