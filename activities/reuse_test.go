@@ -458,3 +458,29 @@ func TestReuse_Report(t *testing.T) {
 	require.Contains(t, planned.Reuse.Why, "known by the field id")
 	require.Zero(t, done.Books.Reused)
 }
+
+// J5: New items behind many that are as they were are spread over many batches, however quick the others are.
+func TestReuse_NewItemsAreSpread(t *testing.T) {
+	t.Parallel()
+	f := setup(t, "in.jsonl", jobtest.Lines(3000))
+	f.spec.Reuse = &job.Reuse{}
+	f.newRun("first")
+	f.finish(f.commit(nil, f.processAll(f.plan())...))
+	f.write("in.jsonl", jobtest.Lines(5000))
+	f.newRun("second")
+	result, err := f.acts.Plan(t.Context(), wire.PlanInput{Ref: f.ref, Spec: f.spec, Batches: 600, Sizing: wire.Sizing{Rate: 1 << 40, Slots: 8}})
+	require.NoError(t, err)
+	batches, err := wire.DecodePage(result.Page)
+	require.NoError(t, err)
+	var old, fresh int
+	for _, b := range batches {
+		if b.First < 3000 {
+			require.LessOrEqual(t, b.End(), int64(3000))
+			old++
+		} else {
+			fresh++
+		}
+	}
+	require.Less(t, old, 40)
+	require.GreaterOrEqual(t, fresh, 40)
+}

@@ -191,6 +191,7 @@ func (p *planner) page(ctx context.Context, in wire.PlanInput, result *wire.Plan
 			break
 		}
 		items, bytes := BatchSize(in.Spec, in.Sizing, len(batches), p.Left())
+		items = p.withReuse(in, len(batches), items)
 		if in.Ref.Sources == "" && ShowsSpeed(in, len(batches), items, p.Left()) {
 			break
 		}

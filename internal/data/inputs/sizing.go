@@ -162,6 +162,25 @@ func FirstPage(spec job.Spec, s wire.Sizing, least int) int {
 	return clamp(2*occupy, least, max(least, most))
 }
 
+// maxReused is how many items an automatic batch has at most where items are likely to have a result of an earlier run:
+// those that have none may be slow, and are not known before.
+const maxReused = 50_000
+
+// withReuse returns the size of the next batch, the index-th of its page, of a job that takes results of an earlier run.
+// Behind as many items as that run had, items are likely to be new: whatever speed the others have shown, they are cut as
+// if nothing was known of it.
+func (p *planner) withReuse(in wire.PlanInput, index int, items int64) int64 {
+	r := p.table.Reuse
+	if r == nil || r.From == nil || r.Adds || !automatic(in.Spec) {
+		return items
+	}
+	if old := r.From.Items - p.at.Item; old > 0 {
+		return min(items, maxReused, old)
+	}
+	first, _ := firstSize(in.Sizing, index, p.Left())
+	return min(items, max(first, limited(in.Spec)))
+}
+
 // ShowsSpeed reports whether a first page should end after so many automatic batches, the next one of
 // the given items: the rest of the input, unless it fits into the page, is better cut once they have
 // shown the handler's speed.
