@@ -371,7 +371,34 @@ var mutants = []mutant{
 	},
 	{
 		name: "calls: one that fails for good is made again", file: "internal/run/calls/caller.go",
-		old: " && (fault == nil || !fault.Final) {", new: " {",
+		old: "rule != nil || fault.Final || try ==", new: "rule != nil || try ==",
 		pkg: "./internal/run/calls", tests: "TestCaller_FinalFault",
+	},
+
+	// results of an earlier run
+	{
+		name: "reuse: what is in an item does not count", file: "internal/data/reuse/cursor.go",
+		old: "	case got.Content != d.Content:\n		return Changed, nil, nil\n", new: "",
+		pkg: "./activities", tests: "TestReuse_RandomRuns",
+	},
+	{
+		name: "reuse: items that had failed are done", file: "internal/data/reuse/cursor.go",
+		old: "	case h.block.none[i]:\n		return Again, nil, nil\n", new: "",
+		pkg: "./activities", tests: "TestReuse_RandomRuns",
+	},
+	{
+		name: "reuse: a result is not compared with its checksum", file: "internal/data/reuse/cursor.go",
+		old: "if h.bad = crc32.Checksum(results, wire.CRC32C) != h.block.sum; !h.bad {", new: "if _ = crc32.Checksum(results, wire.CRC32C); !h.bad {",
+		pkg: "./activities", tests: "TestReuse_DamagedIndex",
+	},
+	{
+		name: "reuse: another version takes results", file: "internal/data/reuse/current.go",
+		old: "case r.Version != of.Version:", new: "case false:",
+		pkg: "./internal/data/reuse", tests: "TestOffer_Begin",
+	},
+	{
+		name: "reuse: another job takes results", file: "internal/data/reuse/current.go",
+		old: "case jobOf(of) != name:", new: "case false:",
+		pkg: "./internal/data/reuse", tests: "TestOffer_Begin",
 	},
 }
