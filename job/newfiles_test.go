@@ -58,6 +58,7 @@ func TestNewFiles_Invalid(t *testing.T) {
 		{func(s *Spec) { s.Files.NewFilesList = "lists/" }, "Files.NewFilesList lists/: name a file"},
 		{func(s *Spec) { s.Files.NewFilesList = "x-{date}" }, "every run has to find it: leave {date} out"},
 		{func(s *Spec) { s.Files.NewFilesList = "x-{date-1:2006/01}" }, "leave {date-1:2006/01} out"},
+		{func(s *Spec) { s.Files.NewFilesList = "x-{day:2006/01}" }, "leave {day:2006/01} out"},
 		{func(s *Spec) { s.Files.NewFilesList = "./o.jsonl.errors.jsonl" }, "is also the spec's Errors"},
 		{func(s *Spec) { s.Files.Input = append(s.Files.Input, "l"); s.Files.NewFilesList = "l" }, "is also an input"},
 		{func(s *Spec) { s.Files.NewFilesList = strings.Repeat("x", 3000) }, "3,002 bytes as JSON: at most 2,048"},

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-run/stint/internal/base/location"
 )
 
-// anyPlaceholder finds what would be taken for a placeholder in the name of a file.
-var anyPlaceholder = regexp.MustCompile(`\{[A-Za-z0-9_%:+-]*\}`)
+// anyPlaceholder finds what was meant as a placeholder in the name of a file: all in braces that has no comma.
+var anyPlaceholder = regexp.MustCompile(`\{[^{},]*\}`)
 
 // Ticked returns the spec of the run that a schedule starts: with that name, and with the placeholders
 // of its locations replaced if the name is one that schedules give (NAME-2026-11-21T03:00:00Z).

@@ -89,6 +89,12 @@ func TestTickTime_Malformed(t *testing.T) {
 		"x-{Date}":               "unknown placeholder {Date}",
 		"x-{day-1}":              "unknown placeholder {day-1}",
 		"x-{month+1}":            "unknown placeholder {month+1}",
+		"x-{day:2006/01/02}":     "unknown placeholder {day:2006/01/02}",
+		"x-{day:15.04}":          "unknown placeholder {day:15.04}",
+		"x-{ date }":             "unknown placeholder { date }",
+		"x-{day=1}":              "unknown placeholder {day=1}",
+		"x-{~day}":               "unknown placeholder {~day}",
+		"x-{Tag ä*}":             "unknown placeholder {Tag ä*}",
 	} {
 		s := Spec{Name: "nightly", Pool: "p", Files: &Files{Input: []string{"in.jsonl"}}, Output: "o", Report: where}.WithDefaults()
 		require.ErrorContains(t, s.checkPlaceholders(), "Report "+where+": ")
