@@ -1,8 +1,10 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +14,9 @@ import (
 )
 
 // Retry is a rule by which items are tried again whose failure it selects: the conditions of a [Where] on kind, type,
-// message and stage, attempts=N, how often an item is tried, 1 … 1,000, and perhaps backoff=D, the wait before the first
-// further try, 1 ms … 1 min, which doubles up to one minute (default: that of the job). "type=RateLimit attempts=10
-// backoff=5s".
+// message and stage, which has to be one of the job's, attempts=N, how often an item is tried, 1 … 1,000, and perhaps
+// backoff=D, the wait before the first further try, 1 ms … 1 min, which doubles up to one minute (default: that of the
+// job). "type=RateLimit attempts=10 backoff=5s".
 type Retry string
 
 const (
@@ -31,25 +33,35 @@ func (r Retry) Validate() error {
 // Rule returns what the rule says: which failures it is about, how often their items are tried, and the first wait; 0:
 // that of the job.
 func (r Retry) Rule() (matches func(*Failure) bool, attempts int, backoff time.Duration, err error) {
+	conditions, attempts, backoff, err := r.parse()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	matches, err = matcher(conditions)
+	return matches, attempts, backoff, err
+}
+
+// parse reads the rule.
+func (r Retry) parse() (conditions []condition, attempts int, backoff time.Duration, err error) {
 	all, err := parseConditions(string(r))
 	if err != nil {
 		return nil, 0, 0, fmt.Errorf("%w (a rule: %s)", err, retryForm)
 	}
-	var conditions []condition
 	for _, c := range all {
-		switch c.key {
-		case attemptsKey:
-			if attempts, err = c.number(); err != nil {
-				return nil, 0, 0, err
-			}
-		case backoffKey:
-			if backoff, err = c.duration(); err != nil {
-				return nil, 0, 0, err
-			}
-		case "source":
-			return nil, 0, 0, errors.New("source is not known while an item is tried: " + retryForm)
+		switch {
+		case c.key == attemptsKey && attempts != 0, c.key == backoffKey && backoff != 0:
+			return nil, 0, 0, fmt.Errorf("%s is given twice: use it once", c.key)
+		case c.key == attemptsKey:
+			attempts, err = c.number()
+		case c.key == backoffKey:
+			backoff, err = c.duration()
+		case c.key == "source":
+			err = errors.New("source is not known while an item is tried: " + retryForm)
 		default:
 			conditions = append(conditions, c)
+		}
+		if err != nil {
+			return nil, 0, 0, err
 		}
 	}
 	switch {
@@ -58,8 +70,27 @@ func (r Retry) Rule() (matches func(*Failure) bool, attempts int, backoff time.D
 	case attempts == 0:
 		return nil, 0, 0, errors.New("no attempts given: " + retryForm)
 	}
-	matches, err = matcher(conditions)
-	return matches, attempts, backoff, err
+	return conditions, attempts, backoff, nil
+}
+
+// checkStages refuses a condition on a stage that a job with stages of these names does not have.
+func (r Retry) checkStages(names []string) error {
+	conditions, _, _, err := r.parse()
+	if err != nil {
+		return err
+	}
+	for _, c := range conditions {
+		for _, value := range c.values {
+			switch {
+			case c.key != "stage" || value == "*" || slices.ContainsFunc(names, newGlob(value).matches):
+			case len(names) == 0:
+				return fmt.Errorf("%s%s%s: the job has no stages: leave it out", c.key, c.op, value)
+			default:
+				return fmt.Errorf("%s%s%s: no pool runs a stage of that name: use %s", c.key, c.op, value, strings.Join(names, ", "))
+			}
+		}
+	}
+	return nil
 }
 
 // one returns the one value that a condition of a rule sets.
@@ -120,8 +151,12 @@ const (
 
 // checkRetry checks by which rules items are tried again.
 func (s Spec) checkRetry() (errs []error) {
+	var stages []string
+	for _, stage := range s.StagePools() {
+		stages = append(stages, stage.Name)
+	}
 	for _, r := range s.Retry {
-		if err := r.Validate(); err != nil {
+		if err := cmp.Or(r.Validate(), r.checkStages(stages)); err != nil {
 			errs = append(errs, fieldError("Retry", "%q: %v", text.Cut(string(r), 100), err))
 		}
 	}

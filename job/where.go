@@ -18,8 +18,8 @@ import (
 // The keys are kind, type, message, stage, source and attempts. "=" holds if the value, or one of those in a list with
 // commas, is that of the failure, "!=" if none is. A kind is one of Kind…; in type, stage and source * stands for any text.
 // A message need only contain the value, in which * stands for any text as well. attempts is a number, and may be
-// compared with <, <=, > and >=. A value with white space or commas stands in quotes, double or single ones; within
-// double quotes \" and \\ stand for " and \.
+// compared with <, <=, > and >=. A value with white space or commas, or one that begins with =, stands in quotes, double or
+// single ones; within double quotes \" and \\ stand for " and \.
 type Where string
 
 // maxWhere bounds an expression, in bytes as JSON.
@@ -131,6 +131,9 @@ func nextValue(rest string) (value, after string, err error) {
 		n := strings.IndexAny(rest, ", \t\r\n\"'")
 		if n < 0 {
 			n = len(rest)
+		}
+		if strings.HasPrefix(rest, "=") {
+			return "", "", fmt.Errorf("%q: put a value that begins with \"=\" in quotes, or leave one \"=\" out", text.Cut(rest[:n], 50))
 		}
 		return rest[:n], rest[n:], nil
 	}
@@ -256,7 +259,7 @@ func (g glob) matches(s string) bool {
 
 // quoted returns a value as an expression has it.
 func quoted(value string) string {
-	if !strings.ContainsAny(value, ", \t\r\n\"'\\") {
+	if !strings.ContainsAny(value, ", \t\r\n\"'\\") && !strings.HasPrefix(value, "=") {
 		return value
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`

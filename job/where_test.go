@@ -60,6 +60,9 @@ func TestWhere_Invalid(t *testing.T) {
 		"attempts=many":                       "attempts=many: use a whole number from 0 on",
 		"attempts>-1":                         "attempts>-1: use a whole number",
 		"attempts>1,2":                        "attempts>: compare it with one number",
+		"type==RateLimit":                     `type: "=RateLimit": put a value that begins with "=" in quotes, or leave one "=" out`,
+		"kind!=error type=a,=b":               `type: "=b": put a value`,
+		"attempts>==3":                        `attempts: "=3": put a value`,
 		"type=x and kind=error":               `"and" is no condition`,
 		Where(strings.Repeat("type=x ", 150)): "the expression takes 1,050 bytes as JSON: at most 1,000 are allowed",
 	} {
@@ -76,6 +79,8 @@ func TestFailureGroup(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, matches(&Failure{Kind: KindError, Stage: "score", Error: Error{Type: "PathError", Message: `no "a" in C:\b`}}))
 	require.Equal(t, "error ValueError: ", FailureGroup{Kind: KindError, Type: "ValueError"}.Label())
+	require.EqualValues(t, `kind=error type="=x"`, FailureGroup{Kind: KindError, Type: "=x"}.Where())
+	require.NoError(t, FailureGroup{Kind: KindError, Type: "=x"}.Where().Validate())
 	require.Empty(t, FailureGroup{Kind: KindExit, Type: "Exit"}.Label())
 	require.Equal(t, "others", FailureGroup{Count: 3}.String())
 }
