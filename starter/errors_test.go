@@ -73,6 +73,20 @@ func TestErrors(t *testing.T) {
 	b.declined(starter.ExitUsage, []string{"errors", "nightly", "--where", "name=x"}, `--where: "name": unknown key: use key=value`)
 }
 
+// W1: what would be ignored is refused before anything is asked, with what to do.
+func TestErrors_Flags(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for args, says := range map[string]string{
+		"--where kind=crash --json":    "--where and --json: --where prints records, each a line of JSON: leave --json out",
+		"--records --json":             "--records and --json: --records prints records, each a line of JSON: leave --json out",
+		"--follow --json":              "--follow and --json: --follow prints records, each a line of JSON: leave --json out",
+		"--where kind=crash --records": "--where and --records: --where prints the records that it selects, --records those of all: leave one of them out",
+	} {
+		b.declined(starter.ExitUsage, append([]string{"errors", "nightly"}, strings.Fields(args)...), says)
+	}
+}
+
 // W1: of a job that runs, and of one that has failed or was stopped, the groups are of what has been committed.
 func TestErrors_OfUnfinishedJobs(t *testing.T) {
 	t.Parallel()

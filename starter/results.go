@@ -107,6 +107,9 @@ Of a job that has not finished it knows what has been committed, as 'stint resul
 // begin decides where the records go, and reports whether they are grouped.
 func (o *errorsOptions) begin(fs *pflag.FlagSet, p *Program) (grouped bool, err error) {
 	o.to = p.Stdout
+	if err := o.checkFlags(fs); err != nil {
+		return false, err
+	}
 	switch {
 	case fs.Changed("where"):
 		matches, err := job.Where(o.where).Matcher()
@@ -125,6 +128,23 @@ func (o *errorsOptions) begin(fs *pflag.FlagSet, p *Program) (grouped bool, err 
 	}
 	o.to = o.groups.Writer()
 	return true, nil
+}
+
+// checkFlags refuses flags of which one would be ignored.
+func (o *errorsOptions) checkFlags(fs *pflag.FlagSet) error {
+	where := fs.Changed("where")
+	if where && o.records {
+		return usageError("--where and --records: --where prints the records that it selects, --records those of all: leave one of them out")
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"where", where}, {"records", o.records}, {"follow", o.follow}} {
+		if flag.set && o.json {
+			return usageError("--%s and --json: --%[1]s prints records, each a line of JSON: leave --json out", flag.name)
+		}
+	}
+	return nil
 }
 
 // shownFailures is how many groups `errors` shows people; programs get all.
