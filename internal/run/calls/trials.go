@@ -160,7 +160,7 @@ func NewTrials(encoded []byte, first, count int64) *Trials {
 // would have to wait longer is recorded as failed.
 const WaitLimit = 10 * time.Minute
 
-// minWait is the shortest such wait: so no handler is called again and again without a pause.
+// minWait is the shortest such wait: so no handler is called again and again at once.
 const minWait = 10 * time.Millisecond
 
 // RetryAfterError is a handler's request to call an item, or a call, again later. That costs no attempt, and

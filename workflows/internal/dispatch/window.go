@@ -132,7 +132,7 @@ type rateControl struct {
 	limits   wire.LegLimits
 	effort   wire.Speed // of the handler, without waits for its pace
 	began    time.Time
-	wakes    time.Time       // when the pause ends for which a timer runs
+	wakes    time.Time       // when the wait ends for which a timer runs
 	requests int             // to slow down, that the job has heard of
 	quiet    time.Time       // the job does not hear of requests before
 	turns    []freeTurn      // of shares of limits that are free
@@ -142,7 +142,7 @@ type rateControl struct {
 }
 
 // pacing returns the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
-// wait: for the end of another batch, or of a pause.
+// wait: for the end of another batch, or of a slow-down.
 func (d *Dispatcher) pacing() (pace job.Rate, ok bool) {
 	now, r := workflow.Now(d.ctx), &d.rate
 	if now.Before(r.limits.Slowed.From) {
@@ -190,7 +190,7 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 	d.selector.AddFuture(timer, func(workflow.Future) {})
 }
 
-// slowDown applies the request of a batch's handler to slow down. The leg pauses at once; the job sets
+// slowDown applies the request of a batch's handler to slow down. The leg waits at once; the job sets
 // the rate. Of batches that ask at about the same time, one is reported. Each report costs the job some
 // ten events, and it cannot continue as new before its legs have ended. So the n-th is sent no sooner
 // than n² milliseconds after the one before: 640 of them in a day, 2,000 in a month. Meanwhile the leg

@@ -60,7 +60,7 @@ func (s Slowed) Next(now time.Time) time.Time {
 
 // SlowDown applies a request to start nothing for a while, of a batch that began at some time: one that began before
 // the rate was last lowered does not lower it again. observed is the rate so far; 0 if nothing is done yet: then there
-// is no rate to lower, and the request is a pause only.
+// is no rate to lower, and the request is a wait only.
 func (s *Slowed) SlowDown(now, began time.Time, delay time.Duration, observed job.Rate) {
 	if s.First.IsZero() {
 		s.First = now
