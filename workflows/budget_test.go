@@ -322,3 +322,42 @@ func TestLimits_OfOtherStages(t *testing.T) {
 	require.Equal(t, asked, saved)
 	require.GreaterOrEqual(t, beside, asked-2, "all but the first, and what follows the last")
 }
+
+// H2: a stage that makes requests keeps the limits after batches that needed none: their items were reused, carried, or
+// failed before a request.
+func TestLimits_BatchesWithoutRequests(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]func(e *wire.ProcessResult){
+		"reused":  func(r *wire.ProcessResult) { r.Entry.Reused = r.Entry.OK },
+		"failed":  func(r *wire.ProcessResult) { r.Entry.OK, r.Entry.Failed = 0, r.Entry.OK },
+		"carried": func(r *wire.ProcessResult) { r.Carried.Items = r.Entry.OK },
+		"dropped": func(r *wire.ProcessResult) { r.Entry.Dropped = r.Entry.OK },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, 1000)
+			w.perBatch, w.took = 100, time.Second
+			w.spec.Pool, w.spec.Stages = "", []job.Stage{{Name: "ask", Pool: "thumbs"}, {Name: "save", Pool: "second"}}
+			w.spec.RequestRate = 600_000 // ten a second
+			w.spec = w.spec.WithDefaults()
+			asked := 0
+			w.process = func(x *execution) {
+				x.passOn()
+				if x.in.Stage.Name != "ask" {
+					return
+				}
+				require.Greater(t, x.in.Share.Requests, job.Rate(1), "batch %d", x.number)
+				asked++
+				x.result.Totals.Busy, x.result.Paced = x.took, x.took // one of them at a time
+				switch first := name == "dropped"; {
+				case (asked <= 3) == first, asked > 7:
+					x.result.Turns = x.result.Entry.Count
+				default:
+					without(&x.result)
+				}
+			}
+			w.mustRun()
+			require.Equal(t, 10, asked)
+		})
+	}
+}

@@ -210,14 +210,23 @@ func (d *Dispatcher) noteTurns(t task, r wire.ProcessResult) {
 	if r.Values > 0 {
 		d.rate.values = job.Rate(min(r.Values, maxValues))
 	}
-	if t.Stage == "" || r.Turns == 0 && r.Entry.Count == r.Carried.Items {
-		return // nothing was to be requested
+	d.noteTurnless(t.Stage, r)
+}
+
+// noteTurnless takes in whether a stage makes requests. One that has made one does, and one that has results without any
+// does not. Items that were carried or reused, or that have failed, show nothing: no request may have been due for them.
+func (d *Dispatcher) noteTurnless(stage string, r wire.ProcessResult) {
+	own := r.Entry.OK - r.Entry.Reused - (r.Carried.Items - r.Carried.Failed)
+	if stage == "" || d.rate.requesting[stage] || r.Turns == 0 && own <= 0 {
+		return
 	}
 	if d.rate.turnless == nil {
-		d.rate.turnless = map[string]bool{}
+		d.rate.turnless, d.rate.requesting = map[string]bool{}, map[string]bool{}
 	}
-	if delete(d.rate.turnless, t.Stage); r.Turns == 0 {
-		d.rate.turnless[t.Stage] = true
+	if delete(d.rate.turnless, stage); r.Turns > 0 {
+		d.rate.requesting[stage] = true
+	} else {
+		d.rate.turnless[stage] = true
 	}
 }
 

@@ -139,6 +139,8 @@ type rateControl struct {
 	values   job.Rate        // for how many values of a field a batch has made requests
 	turnless map[string]bool // stages that make no requests
 	asked    bool            // for more of the budget, since the job has sent these limits
+	// requesting are stages that have made requests: they do, although a batch may need none.
+	requesting map[string]bool
 }
 
 // pacing returns the share of the limit that the next batch gets; 0: no limit. ok is false if the batch has to
