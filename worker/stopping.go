@@ -35,9 +35,8 @@ import (
 func Stopping(ctx context.Context) <-chan struct{} { return calls.Stopping(ctx) }
 
 // StopNotice returns why the call should end, and when its context will end. It is not ok while the call need not end.
-// The channel of [Stopping] is closed before the worker knows this, as it has to ask the server: StopNotice waits for
-// the answer, as a rule some milliseconds, at most 4 s. If the server does not answer, the end is that of the job's own
-// grace period.
+// Both are known when the channel of [Stopping] is closed: the worker asks the server before, as a rule for some
+// milliseconds, at most for 4 s. If the server does not answer, the end is that of the job's own grace period.
 func StopNotice(ctx context.Context) (reason string, end time.Time, ok bool) {
 	notice, ok := calls.StopNotice(ctx)
 	return notice.Reason, notice.Deadline, ok

@@ -27,11 +27,10 @@ type Watch struct {
 	// ended is closed when the batch must end at once.
 	ended chan struct{}
 	Soon  chan struct{} // closed with ending
-	// stopping is closed if that is because the job or the worker ends.
+	// stopping is closed if that is because the job or the worker ends. notice says why, and by when: the server has been
+	// asked for that before, as a pause cancels batches, too.
 	stopping chan struct{}
-	// noticed is closed once notice says why, and by when: the server may have to be asked for that.
-	noticed chan struct{}
-	notice  wire.StopNotice
+	notice   wire.StopNotice
 	base    context.Context // parent of call contexts; carries values, is never cancelled
 	reaps   chan reaping
 	began   time.Time
@@ -76,13 +75,8 @@ type WatchLimits struct {
 // watchInterval is how often timers are looked at, and so how late an expiry may be noticed.
 const watchInterval = 100 * time.Millisecond
 
-const (
-	// toldWithin is after how long calls know of a stop at the latest, although the server has not answered whether it
-	// is one: a batch that a pause takes back ends without a word to the calls in hand.
-	toldWithin = time.Second
-	// stopLooks is how often a batch that a pause has taken back looks for a stop: it is not cancelled once more.
-	stopLooks = 2 * time.Second
-)
+// stopLooks is how often a batch that a pause has taken back looks for a stop: it is not cancelled once more.
+const stopLooks = 2 * time.Second
 
 // unvouched is how long a call that has been cancelled may take to return before it is abandoned. If it
 // cannot be, the batch's heartbeats end.
@@ -92,7 +86,7 @@ const unvouched = 5 * time.Second
 func StartWatch(ctx context.Context, limits WatchLimits) *Watch {
 	m := &Watch{
 		limits: limits, base: context.WithoutCancel(ctx), began: time.Now(),
-		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}), noticed: make(chan struct{}),
+		ended: make(chan struct{}), Soon: make(chan struct{}), stopping: make(chan struct{}),
 		reaps: make(chan reaping), done: make(chan struct{}),
 	}
 	m.base = context.WithValue(m.base, watchKey{}, m)
@@ -169,7 +163,7 @@ func (m *Watch) run(quit <-chan struct{}) {
 	lookUps, cancel := context.WithCancel(m.base)
 	defer cancel()
 	var found <-chan foundStop
-	var late, hardEnd <-chan time.Time
+	var hardEnd <-chan time.Time
 	var deadline time.Time
 	var cause error
 	endIn := func(d time.Duration, why error) { // of a stop's end and a drain's, the earlier one counts
@@ -182,16 +176,13 @@ func (m *Watch) run(quit <-chan struct{}) {
 		case <-quit:
 			return
 		case <-stopped:
-			stopped, late, found = nil, time.After(toldWithin), m.lookUp(lookUps, m.limits.Grace, 0)
+			stopped, found = nil, m.lookUp(lookUps, m.limits.Grace, 0)
 			m.EndSoon()
 		case <-yield:
 			yield = nil
 			m.EndSoon()
-		case <-late:
-			late = nil
-			m.announce() // whatever the notice says
 		case stop := <-found:
-			late, found = nil, nil
+			found = nil
 			if stop.err != nil {
 				m.fail(stop.err)
 				return
@@ -200,13 +191,11 @@ func (m *Watch) run(quit <-chan struct{}) {
 				found = m.lookUp(lookUps, 0, stopLooks)
 				continue
 			}
-			m.announce()
-			m.explain(stop.StopNotice)
+			m.announce(stop.StopNotice)
 			endIn(time.Until(stop.Deadline), ErrEnded)
 		case <-draining:
 			draining = nil
-			m.announce()
-			m.explain(wire.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
+			m.announce(wire.StopNotice{Deadline: time.Now().Add(m.limits.Drain), Reason: "the worker ends"})
 			endIn(m.limits.Drain, errDrained)
 		case r := <-m.reaps:
 			r.lane.reap(r)
@@ -271,19 +260,13 @@ func (m *Watch) EndSoon() {
 	}
 }
 
-// announce has the batch end soon because the job or the worker ends.
-func (m *Watch) announce() {
+// announce has the batch end soon because the job or the worker ends. The notice says why, and by when; the first one
+// counts.
+func (m *Watch) announce(notice wire.StopNotice) {
 	m.EndSoon()
 	if !Closed(m.stopping) {
-		close(m.stopping)
-	}
-}
-
-// explain says why the batch should end, and by when. The first notice counts.
-func (m *Watch) explain(notice wire.StopNotice) {
-	if !Closed(m.noticed) {
 		m.notice = notice
-		close(m.noticed)
+		close(m.stopping)
 	}
 }
 
@@ -402,19 +385,10 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// StopNotice returns why the call should end, and when it will be ended; false while it need not. While the server is
-// asked for that, it waits; false if ctx ends meanwhile.
+// StopNotice returns why the call should end, and when it will be ended; false while it need not.
 func StopNotice(ctx context.Context) (wire.StopNotice, bool) {
 	m := watchOf(ctx)
 	if m == nil || !Closed(m.stopping) {
-		return wire.StopNotice{}, false
-	}
-	select {
-	case <-m.noticed:
-	case <-ctx.Done():
-	case <-m.done: // the call is over
-	}
-	if !Closed(m.noticed) {
 		return wire.StopNotice{}, false
 	}
 	return m.notice, true

@@ -175,7 +175,7 @@ func (c *Call) Encode(v any, as codec.Codec) error {
 
 // Noticed is closed when the batch should end because the job or the worker does, and it is known why and by when. That
 // may be some time after Soon is closed: the server is asked.
-func (c *Call) Noticed() <-chan struct{} { return c.lane.watch.noticed }
+func (c *Call) Noticed() <-chan struct{} { return c.lane.watch.stopping }
 
 // StopNotice returns why that is, and by when it must have ended. Only once Noticed is closed.
 func (c *Call) StopNotice() wire.StopNotice { return c.lane.watch.notice }

@@ -62,7 +62,7 @@ func TestWatch_HeartbeatsWhileAStopIsLookedUp(t *testing.T) {
 		m.lane.scope.Release()
 		require.GreaterOrEqual(t, beats.Load(), int32(15))
 		call := callOf(m)
-		<-m.noticed
+		<-m.stopping
 		require.Equal(t, "enough", m.notice.Reason)
 		require.NoError(t, call.Err())
 		<-call.Done()
