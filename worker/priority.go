@@ -84,14 +84,30 @@ func (r *slotSet) inSlots() (all []*execution) {
 	return all
 }
 
-// yield has one batch make room for each one of a higher priority that waits. It returns how many.
-func (r *slotSet) yield(waiting backlog) (yielding int64) {
+// yield has one batch make room for each one of a higher priority that waits, less those that make room already and have
+// not left. It returns how many more do.
+func (r *slotSet) yield(waiting backlog) (more int64) {
+	already := r.yielding()
 	for _, t := range r.inSlots() {
-		if waiting.above(t.occupant.Priority) > yielding && t.makeRoom() {
-			yielding++
+		if waiting.above(t.occupant.Priority) > already+more && t.makeRoom() {
+			more++
 		}
 	}
-	return yielding
+	return more
+}
+
+// yielding returns how many batches make room, and have not left yet: calls in hand may take long.
+func (r *slotSet) yielding() (n int64) {
+	for _, s := range r.slots {
+		s.mu.Lock()
+		for t := range s.executions {
+			if t.yields && !t.gone {
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
 }
 
 // makeRoom has the execution return its rest. It returns false if it does so already.

@@ -61,6 +61,21 @@ func TestPriority_WhoMakesRoom(t *testing.T) {
 	}
 }
 
+// S22: while batches that make room still have calls in hand, no others make room for the same that wait.
+func TestPriority_RoomIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	r, all := busy(t, 3, 3, 3, 3)
+	for range 3 {
+		r.yield(backlog{1: 2})
+		require.Equal(t, []int{0, 1}, yielding(all))
+	}
+	require.EqualValues(t, 1, r.yield(backlog{1: 3}), "another one waits")
+	all[0].Leave()
+	require.Zero(t, r.yield(backlog{1: 2}))
+	require.EqualValues(t, 1, r.yield(backlog{1: 3}), "what has left has made its room")
+	require.Equal(t, []int{0, 1, 2, 3}, yielding(all))
+}
+
 // S22: the server is asked only while no slot is free and a batch could make room, and not again until its answer can have
 // changed.
 func TestPriority_WhenItAsks(t *testing.T) {
