@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 )
 
 func TestRetryDelay(t *testing.T) {
@@ -13,4 +15,25 @@ func TestRetryDelay(t *testing.T) {
 		require.Equal(t, want*time.Second, retryDelay(time.Second, tries))
 	}
 	require.Equal(t, time.Minute, retryDelay(time.Minute, 1))
+}
+
+// The rate that a slow-down lowers is of the time in which the leg was not paused.
+func TestPause_IsNoTimeOfARate(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		d := &Dispatcher{ctx: ctx, batches: ctx, cancel: func() {}}
+		d.rate.began = workflow.Now(ctx)
+		for range 2 {
+			for _, paused := range []bool{true, false} {
+				_ = workflow.Sleep(ctx, 10*time.Second)
+				d.rate.limits.Paused = paused
+				d.pauseOrGoOn()
+			}
+		}
+		require.Equal(t, 20*time.Second, workflow.Now(ctx).Sub(d.rate.began))
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
 }

@@ -15,6 +15,7 @@ import (
 // pause is what a dispatcher knows of pauses of its job.
 type pause struct {
 	noted bool      // in the memo: one has withdrawn executions of this run
+	since time.Time // when the last one began; zero: before the leg's run
 	over  time.Time // when the last one ended; zero: there was none
 }
 
@@ -26,10 +27,16 @@ func (d *Dispatcher) WentOn() time.Time { return d.pause.over }
 
 // pauseOrGoOn applies the beginning of a pause, or its end.
 func (d *Dispatcher) pauseOrGoOn() {
+	now := workflow.Now(d.ctx)
 	if !d.Paused() {
-		d.pause.over = workflow.Now(d.ctx)
+		d.pause.over = now
+		if d.rate.began.After(d.pause.since) {
+			d.pause.since = d.rate.began
+		}
+		d.rate.began = d.rate.began.Add(now.Sub(d.pause.since)) // a rate counts no time in which nothing was done
 		return
 	}
+	d.pause.since = now
 	if !d.Halted() {
 		d.withdraw()
 	}
