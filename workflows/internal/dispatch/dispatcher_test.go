@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/stint-run/stint/internal/wire"
 )
 
 func TestRetryDelay(t *testing.T) {
@@ -36,4 +38,17 @@ func TestPause_IsNoTimeOfARate(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, env.GetWorkflowError())
+}
+
+// A batch of a stage without requests has limits also while others hold none, because they started before there were any.
+func TestShareRates_BesideBatchesWithoutLimits(t *testing.T) {
+	t.Parallel()
+	d := &Dispatcher{flying: []*task{{}}}
+	d.rate.limits.Requests, d.rate.limits.Tokens = 600_000, 600_000
+	d.rate.turnless = map[string]bool{"save": true}
+	s := &wire.Share{}
+	require.False(t, d.shareRates(s))
+	d.takeTurn(s, "save")
+	require.EqualValues(t, 1, s.Requests)
+	require.EqualValues(t, 1, s.TokenRate)
 }

@@ -163,6 +163,15 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 	if each := s.Each.Tokens(); l.Tokens > 0 && each > 0 {
 		need(times(tokens, values) / job.Rate(each))
 	}
+	part := func(limit, used job.Rate) (job.Rate, bool) {
+		if limit == 0 {
+			return 0, true
+		}
+		part := max(1, limit/job.Rate(batches))
+		return part, used == 0 || used+part <= limit
+	}
+	s.Requests, _ = part(requests, 0) // also of one beside the limits: none would be no limit
+	s.TokenRate, _ = part(tokens, 0)
 	used, held := wire.Share{}, 0
 	for _, t := range d.flying {
 		switch {
@@ -174,16 +183,8 @@ func (d *Dispatcher) shareRates(s *wire.Share) bool {
 		used.Requests, used.TokenRate = used.Requests+t.share.Requests, used.TokenRate+t.share.TokenRate
 		held++
 	}
-	part := func(limit, used job.Rate) (job.Rate, bool) {
-		if limit == 0 {
-			return 0, true
-		}
-		part := max(1, limit/job.Rate(batches))
-		return part, used == 0 || used+part <= limit
-	}
-	var ok, okTokens bool
-	s.Requests, ok = part(requests, used.Requests)
-	if s.TokenRate, okTokens = part(tokens, used.TokenRate); !ok || !okTokens {
+	_, ok := part(requests, used.Requests)
+	if _, okTokens := part(tokens, used.TokenRate); !ok || !okTokens {
 		return false
 	}
 	d.mergeTurns(batches - held)
