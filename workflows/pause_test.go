@@ -181,6 +181,7 @@ func TestPause_StopsAndDeadlines(t *testing.T) {
 			require.InDelta(t, time.Hour.Seconds(), took(report), 1)
 			require.Nil(t, report.PausedSince)
 			require.InDelta(t, (time.Hour - 20*time.Second).Seconds(), report.PausedFor.Seconds(), 1)
+			require.Nil(t, w.memo[wire.MemoPaused])
 			w.requireSettled()
 
 			w.resume = report.Manifests

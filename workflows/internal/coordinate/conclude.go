@@ -24,7 +24,11 @@ func (c *Coordinator) setState(s job.State) {
 
 // listState has those who list jobs see the job's state.
 func (c *Coordinator) listState() {
-	c.enlist(c.milestone(c.overview()), map[string]any{wire.MemoState: c.State.Report.State})
+	memo := map[string]any{wire.MemoState: c.State.Report.State}
+	if c.State.Report.PausedFor > 0 && !c.Paused() {
+		memo[wire.MemoPaused] = nil // what ends a job ends its pause
+	}
+	c.enlist(c.milestone(c.overview()), memo)
 }
 
 // noteProgress has those who list jobs know how far the job is: whenever the items done have doubled, or a tenth of the
