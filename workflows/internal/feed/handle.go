@@ -94,6 +94,9 @@ func (w *feedWork) resumeLeg(carried wire.CarriedLeg) {
 	workflow.Go(c.Ctx, func(ctx workflow.Context) {
 		for !h.over {
 			_ = workflow.Await(ctx, func() bool { return h.over || !c.Paused() }) // its context is never cancelled
+			if h.over {
+				return
+			}
 			h.send(wire.SignalAlive, nil, func() { workflow.Go(c.Ctx, h.vanished) })
 			_, _ = workflow.AwaitWithTimeout(ctx, checkLegs, func() bool { return h.over })
 		}
