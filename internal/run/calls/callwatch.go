@@ -31,9 +31,9 @@ type Watch struct {
 	// asked for that before, as a pause cancels batches, too.
 	stopping chan struct{}
 	notice   wire.StopNotice
-	base    context.Context // parent of call contexts; carries values, is never cancelled
-	reaps   chan reaping
-	began   time.Time
+	base     context.Context // parent of call contexts; carries values, is never cancelled
+	reaps    chan reaping
+	began    time.Time
 	// slowed is when the delay ends that the handler has asked for, after began; 0: it has not.
 	slowed atomic.Int64
 	done   chan struct{} // closed when nothing is minded any more
