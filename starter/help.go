@@ -36,7 +36,7 @@ var flagGroups = []struct {
 		"body", "array", "result-path", "schema", "system", "embed", "max-output", "accept-finish", "params", "max-answer", "allow-origin",
 		"price-in", "price-out", "price-cached",
 	}},
-	{"Input", []string{"file", "format", "items", "null", "delimiter"}, []string{"quote", "new-files", "new-files-list", "max-item", "max-input", "flush"}},
+	{"Input", []string{"file", "format", "items", "null"}, []string{"delimiter", "quote", "new-files", "new-files-list", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "priority", "batch-bytes", "rate", "cpus"}},
 	{"Only what is new", []string{"reuse"}, reuseNames},
@@ -48,10 +48,11 @@ var flagGroups = []struct {
 	{"Hooks", nil, []string{"init", "shutdown", "cleanup", "hook"}},
 	{"The handler's processes", []string{"env"}, []string{"dir", "seed"}},
 	{"Feeds", []string{"feed", "capacity", "batch-wait"}, []string{"capacity-bytes", "keep"}},
+	{"A sample", []string{"sample", "workers"}, []string{"sample-seed"}},
 	{"Schedules", []string{"cron", "time-zone", "overlap", "catch-up"}, nil},
 	{"Names, access and connection", []string{
-		"name", "pool", "allow", "state", "address", "namespace", "codec-key-file", "wait-for-server",
-	}, []string{"metrics", "ui-port", "profile", "ui"}},
+		"name", "pool", "allow", "state", "address", "namespace", "codec-key-file",
+	}, []string{"wait-for-server", "metrics", "ui-port", "profile", "ui"}},
 }
 
 const (

@@ -211,7 +211,7 @@ func TestStint_Completion(t *testing.T) {
 	b.write("job.yaml", "{name: birds, input: in.txt, output: birds.txt, stages: [{name: clean, pool: p}, {name: score, ensemble: [{pool: one}, {pool: two}]}]}")
 	b.stint("start", "-f", "job.yaml").exits(starter.ExitOK)
 	require.Equal(t, []string{
-		"batch-items=", "clean.window=", "deadline=", "max-cost=", "max-failed=", "max-tokens=", "rate=", "rpm=", "score.one.window=", "score.two.window=", "tpm=", "window=",
+		"batch-items=", "clean.window=", "deadline=", "max-cost=", "max-failed=", "max-tokens=", "priority=", "rate=", "rpm=", "score.one.window=", "score.two.window=", "tpm=", "window=",
 	}, answers("set", "birds", ""))
 	require.Equal(t, []string{"score.one.window=", "score.two.window="}, answers("set", "birds", "window=3", "sc"))
 	require.Equal(t, []string{"score.two.window=auto"}, answers("set", "birds", "score.two.window="))

@@ -57,7 +57,8 @@ var waiting = map[string][]string{
 		"stop one-job", "stop one-feed", "stop one-job --wait", "stop one-feed --wait", "stop --all", "stop --pool p --wait",
 		"stop one-job --terminate", "stop --all --terminate",
 	},
-	"resume":  {"resume a-stopped-job", "resume a-stopped-job --wait", "resume an-ended-job", "resume an-ended-job --wait", "resume an-ended-loop"},
+	"resume": {"resume a-stopped-job", "resume a-stopped-job --wait", "resume an-ended-job", "resume an-ended-job --wait", "resume an-ended-loop"},
+	"pause":  {"pause a-job"}, "unpause": {"unpause a-job"},
 	"redrive": {"redrive a-faulty-job", "redrive a-faulty-job --wait"},
 	"start": {
 		"start --pool p in.txt -o out.txt", "start --pool p in.txt -o out.txt --wait", "start --feed --pool p -o feed.out --wait",

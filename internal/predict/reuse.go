@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/data/inputs"
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/records"
@@ -14,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // ReusePlan says for which items a job takes results of an earlier run, and why not for the others.
@@ -67,15 +69,12 @@ func planReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin i
 	}
 	items := inputs.New(access, stdin)
 	defer items.Close()
-	s, err := survey(ctx, items, spec)
+	table, err := items.List(ctx, nil, wire.PlanInput{Spec: spec})
 	if err != nil {
 		return ReusePlan{}, err
 	}
-	for i, source := range s.sources {
-		if source.items == 0 {
-			continue
-		}
-		if err := l.source(items, s.table, i, source.items); err != nil {
+	for i := range table.Sources {
+		if err := l.source(items, table, i); err != nil {
 			return ReusePlan{}, err
 		}
 	}
@@ -115,33 +114,68 @@ func (l *lookup) begin(offer reuse.Offer, spec job.Spec) error {
 	return err
 }
 
-// source looks up the items of a source.
-func (l *lookup) source(from *inputs.Inputs, table *inputs.Table, index int, items int64) error {
-	reader, err := from.DryRange(l.ctx, table, index, items)
+// chunk is some items, of one shape.
+type chunk struct {
+	records.Chunk
+	shape *wire.Shape
+}
+
+// source looks up the items of a source, while the next ones are read.
+func (l *lookup) source(from *inputs.Inputs, table *inputs.Table, index int) error {
+	reader, err := from.DryAll(l.ctx, table, index)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	var chunk records.Chunk
+	const held = 3 // chunks
+	read, free := make(chan *chunk, held), make(chan *chunk, held)
+	for range held {
+		free <- &chunk{}
+	}
+	both, ctx := errgroup.WithContext(l.ctx)
+	both.Go(func() error {
+		defer close(read)
+		return trap.Call("reading items", func() error { return readAll(ctx, reader, free, read) })
+	})
+	both.Go(func() error { return trap.Call("looking items up", func() error { return l.items(read, free) }) })
+	return both.Wait()
+}
+
+// readAll reads all items into chunks that are free.
+func readAll(ctx context.Context, from *inputs.Range, free <-chan *chunk, read chan<- *chunk) error {
 	for {
-		if err := reader.Next(&chunk, sampleChunkItems, sampleChunkBytes); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		for i := range chunk.Items {
-			if err := l.item(reader, &chunk.Items[i]); err != nil {
+		select {
+		case c := <-free:
+			if err := from.Next(&c.Chunk, sampleChunkItems, sampleChunkBytes); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
 				return err
 			}
+			c.shape = from.Shape()
+			read <- c // it has room for all
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		reader.Done(chunk.Items)
 	}
 }
 
+// items looks up the items of chunks.
+func (l *lookup) items(read <-chan *chunk, free chan<- *chunk) error {
+	for c := range read {
+		for i := range c.Items {
+			if err := l.item(c.shape, &c.Items[i]); err != nil {
+				return err
+			}
+		}
+		free <- c // it has room for all
+	}
+	return nil
+}
+
 // item looks up an item.
-func (l *lookup) item(reader *inputs.Range, item *records.Item) error {
+func (l *lookup) item(shape *wire.Shape, item *records.Item) error {
 	l.plan.Items++
-	d, ok := l.hasher.Of(reader.Shape(), item)
+	d, ok := l.hasher.Of(shape, item)
 	var found reuse.Found
 	if ok {
 		var err error
@@ -149,7 +183,7 @@ func (l *lookup) item(reader *inputs.Range, item *records.Item) error {
 			return err
 		}
 	}
-	if !ok || found.Match == reuse.New && records.Lines(reader.Shape()) && records.CheckLine(reader.Shape(), item) != nil {
+	if !ok || found.Match == reuse.New && records.Lines(shape) && records.CheckLine(shape, item) != nil {
 		l.note(&l.plan.Invalid, KindInvalid, item)
 		return nil
 	}

@@ -32,6 +32,7 @@ type Range struct {
 	length int64 // bytes that they take
 
 	rest uint32 // the digest of the items that are not done; 0: not known
+	all  bool   // the items are those that there are, however many
 }
 
 // sections are the pieces that the bytes of a batch come in: one, or in a bundle one for each input.
@@ -110,6 +111,15 @@ func (n *Inputs) bundleSections(
 	}
 }
 
+// DryAll is DryRange if it is not known how many items there are.
+func (n *Inputs) DryAll(ctx context.Context, table *Table, index int) (*Range, error) {
+	r, err := n.DryRange(ctx, table, index, math.MaxInt64)
+	if err == nil {
+		r.all = true
+	}
+	return r, err
+}
+
 // DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
 func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items int64) (*Range, error) {
 	source := &table.Sources[index]
@@ -176,7 +186,7 @@ func (r *Range) end(chunk *records.Chunk) error {
 	switch {
 	case len(chunk.Items) > 0:
 		return nil
-	case r.read == r.batch.Count:
+	case r.read == r.batch.Count || r.all:
 		return io.EOF
 	}
 	if err := r.Unchanged(r.ctx); err != nil { // says what has changed

@@ -66,6 +66,22 @@ func (j job) makeItems() []item {
 	return all
 }
 
+// change returns items of which some have another value, and some more.
+func (j job) change(items []item) []item {
+	r := rand.New(rand.NewPCG(j.seed, 4))
+	items = slices.Clone(items)
+	often := 1 + r.IntN(30)
+	for n := range items {
+		if r.IntN(often) == 0 {
+			items[n].value += "x"
+		}
+	}
+	for range r.IntN(20) {
+		items = append(items, item{n: len(items), kind: "ok", value: "new", source: max(0, j.files-1)})
+	}
+	return items
+}
+
 // group returns the value by which results are split.
 func (i item) group() string { return "g" + strconv.Itoa(i.n%3) }
 

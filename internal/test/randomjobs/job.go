@@ -18,6 +18,7 @@ type job struct {
 	packed string // what the files' names end in: "", .gz or .zst
 	serve  bool   // a Python program instead of a filter
 	each   bool   // the filter runs for each item, instead of for many
+	reuse  bool   // it runs again over items of which some have changed, and takes the results of the first run
 	stages int    // of a pipeline; 0: it has none
 	output string // file, gz, dir, stdout, csv or split
 	bucket string // what lies in a bucket: "output" and the store, or "both", the input, too; empty: nothing
@@ -91,6 +92,7 @@ func choose(seed uint64, disk, python bool) job {
 		j.feeds(r)
 	}
 	j.each = maybe(4)
+	j.reuse = maybe(3)
 	return j.sensible()
 }
 
@@ -112,6 +114,8 @@ func (j *job) make(kind string) bool {
 		j.feeds(r)
 	case "each":
 		j.each, j.stages = true, 0
+	case "reuse":
+		j.reuse, j.feed, j.even = true, false, false
 	default:
 		return false
 	}
@@ -174,6 +178,9 @@ func (j job) sensible() job {
 	if j.stages > 0 || j.even {
 		j.each = false
 	}
+	if j.feed || j.even {
+		j.reuse = false
+	}
 	if j.each {
 		j.serve, j.items = false, min(j.items, 300) // an item is a process
 	}
@@ -218,6 +225,9 @@ func (j job) command(l *lab, b *bench) []string {
 	}
 	if j.onError != "" {
 		line = append(line, "--on-error", j.onError)
+	}
+	if j.reuse {
+		line = append(line, "--reuse")
 	}
 	return append(append(line, j.flags...), b.inputs...)
 }

@@ -55,7 +55,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	most := flags.Int("jobs", 0, "most jobs; 0: any number")
 	program := flags.String("stint", "", "the program; by default it is built")
 	only := flags.String("only", "", "only jobs of a `kind`: worn (outages wear their legs out, so that they continue as new), "+
-		"buckets, feeds or each (a command for each item)")
+		"buckets, feeds, each (a command for each item) or reuse (of the results of an earlier run)")
 	keep := flags.String("keep", "", "directory in which a job that fails is kept")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -184,6 +184,7 @@ var simpler = []func(j job) job{
 	func(j job) job { j.bucket = strings.Replace(j.bucket, "both", "output", 1); return j },
 	func(j job) job { j.serve = false; return j },
 	func(j job) job { j.each = false; return j },
+	func(j job) job { j.reuse = false; return j },
 	func(j job) job { j.packed = ""; return j },
 	func(j job) job { j.files = 1; return j },
 	func(j job) job { j.output = "file"; return j },
