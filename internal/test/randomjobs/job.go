@@ -115,6 +115,9 @@ func (j *job) make(kind string) bool {
 	case "each":
 		j.each, j.stages = true, 0
 	case "reuse":
+		if j.even { // of many small batches, each of which leaves objects more than its part
+			j.flags = nil
+		}
 		j.reuse, j.feed, j.even = true, false, false
 	default:
 		return false
