@@ -20,7 +20,6 @@ import (
 type copying struct {
 	e       *execution
 	copier  *reuse.Copier
-	items   reuse.Lines
 	results []byte // that the sink does not have
 	count   int64
 	lines   int64 // of the results
@@ -93,16 +92,18 @@ func (c *copying) follow(text bool, lines []byte) error {
 	if c.e.watch.Ending.Load() {
 		return errOther // the usual way has a rest
 	}
-	return c.items.Each(lines, func(line []byte) error {
-		same, err := c.copier.Next(c.e.reuse.hasher.OfLine(text, line))
+	for len(lines) > 0 {
+		n := bytes.IndexByte(lines, '\n')
+		same, err := c.copier.Next(c.e.reuse.hasher.OfLine(text, lines[:n]))
 		switch {
 		case err != nil:
 			return ledger.StoreError(job.ErrorInput, err)
 		case !same:
 			return errOther
 		}
-		return nil
-	})
+		lines = lines[n+1:]
+	}
+	return nil
 }
 
 // take takes the results of some items.

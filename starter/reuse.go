@@ -80,7 +80,11 @@ func (o *reuseFlags) complete(fs *pflag.FlagSet, s *job.Spec, dir string) error 
 		return usageError("%w", err)
 	}
 	for _, name := range o.versionOf {
-		sum, err := contentOf(filepath.Join(dir, name), name)
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, name)
+		}
+		sum, err := contentOf(path)
 		if err != nil {
 			return usageError("--version-of %s: %v", name, err)
 		}
@@ -103,10 +107,7 @@ func describeReuse(r job.Report) string {
 }
 
 // contentOf returns a short text that is another one if the content of a file is.
-func contentOf(path, name string) (string, error) {
-	if filepath.IsAbs(name) {
-		path = name
-	}
+func contentOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -116,7 +117,7 @@ func contentOf(path, name string) (string, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s:%s", filepath.Base(name), hex.EncodeToString(sum.Sum(nil)[:8])), nil
+	return fmt.Sprintf("%s:%s", filepath.Base(path), hex.EncodeToString(sum.Sum(nil)[:8])), nil
 }
 
 // findReuse says in the spec which job it is, and where the results lie that it would take: where 'stint run' keeps them.

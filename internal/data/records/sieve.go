@@ -48,8 +48,6 @@ type (
 	Drop func(index int64, item Item, err error) error
 )
 
-var lineEnd = []byte{'\n'}
-
 // pieceSize is how many bytes Pass looks at at once: so many stay in a processor's cache.
 const pieceSize = 256 << 10
 
@@ -73,10 +71,10 @@ func (s *Sieve) pass(ctx context.Context, r io.Reader, items int64, keep Keep, d
 		}
 		piece := buf[:held+n]
 		passed, err := s.sift(piece, last, func(lines []byte) {
-			keep(lines)
-			if lines[len(lines)-1] != '\n' { // the last line has no end
-				keep(lineEnd)
+			if lines[len(lines)-1] != '\n' { // the last line of all has no end, and nothing behind it is needed
+				lines = append(lines, '\n')
 			}
+			keep(lines)
 		}, func(index int64, item Item, err error) error {
 			item.Offset += base
 			return drop(index, item, err)

@@ -34,8 +34,7 @@ func NewNotes(dir store.Dir, run string, e wire.Entry) *Notes {
 	return &Notes{out: ledger.PartWriter{Dir: dir, Key: ledger.DigestsKey(run, e), Bulk: true}}
 }
 
-// Result adds the next item, with all bytes of its result. Items must be added in their order; one without a digest
-// must not have a result.
+// Result adds the next item, with all bytes of its result. Items must be added in their order.
 func (n *Notes) Result(ctx context.Context, d Digest, result []byte) error {
 	n.block.add(d, result, false)
 	return n.flush(ctx)
@@ -62,10 +61,7 @@ func (n *Notes) Copied(ctx context.Context, c Copied) error {
 		n.encode()
 	}
 	n.frame(0, func(data []byte) []byte { return append(data, c.block.data...) })
-	if len(n.data) < writeAt {
-		return nil
-	}
-	return n.write(ctx)
+	return n.spill(ctx)
 }
 
 // each is Copied of items that are not a whole block.
@@ -88,6 +84,11 @@ func (n *Notes) flush(ctx context.Context) error {
 		return nil
 	}
 	n.encode()
+	return n.spill(ctx)
+}
+
+// spill writes what is encoded, if it is worth a write.
+func (n *Notes) spill(ctx context.Context) error {
 	if len(n.data) < writeAt {
 		return nil
 	}
@@ -141,7 +142,7 @@ type noteReader struct {
 	ranges func(ranges) error
 }
 
-// read reads the notes of a part. One without notes has none, and one that is in damaged neither.
+// read reads the notes of a part. It passes over a part that is in damaged.
 func (r *noteReader) read(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, damaged map[string]bool) error {
 	if damaged[e.Part] {
 		return nil
@@ -300,7 +301,6 @@ func (r *ranges) decode(data []byte) error {
 type Stream struct {
 	hasher  *Hasher
 	text    bool
-	lines   Lines
 	digests []byte
 	blocks  []blockWriter // without digests
 	open    blockWriter
@@ -312,36 +312,13 @@ func NewStream(h *Hasher, shape *wire.Shape, items int64) *Stream {
 	return &Stream{hasher: h, text: records.TextLines(shape), digests: make([]byte, 0, items*digestSize)}
 }
 
-// Items adds items as lines. The end of the last one may come by itself.
+// Items adds items as lines, each with its end.
 func (s *Stream) Items(lines []byte) {
-	_ = s.lines.Each(lines, func(line []byte) error {
-		s.digests = s.hasher.OfLine(s.text, line).append(s.digests)
-		return nil
-	})
-}
-
-// Lines cuts pieces into lines. A line that has no end in one piece has it in a later one.
-type Lines struct{ begun []byte }
-
-// Each calls fn with the lines that end in a piece, without their ends, until it returns an error.
-func (l *Lines) Each(piece []byte, fn func(line []byte) error) error {
-	for len(piece) > 0 {
-		n := bytes.IndexByte(piece, '\n')
-		if n < 0 {
-			l.begun = append(l.begun, piece...)
-			return nil
-		}
-		line := piece[:n]
-		if len(l.begun) > 0 {
-			line = append(l.begun, line...)
-			l.begun = nil
-		}
-		if err := fn(line); err != nil {
-			return err
-		}
-		piece = piece[n+1:]
+	for len(lines) > 0 {
+		n := bytes.IndexByte(lines, '\n')
+		s.digests = s.hasher.OfLine(s.text, lines[:n]).append(s.digests)
+		lines = lines[n+1:]
 	}
-	return nil
 }
 
 // Results adds a piece of the results, each a line.
@@ -379,10 +356,8 @@ func (s *Stream) WriteTo(ctx context.Context, n *Notes) error {
 		at += size
 		n.block = b
 		n.encode()
-		if len(n.data) >= writeAt {
-			if err := n.write(ctx); err != nil {
-				return err
-			}
+		if err := n.spill(ctx); err != nil {
+			return err
 		}
 	}
 	n.block = blockWriter{}

@@ -59,18 +59,25 @@ func (r *Results) Publish(ctx context.Context) (gone int64, err error) {
 		return 0, nil // another run has left its own meanwhile
 	}
 	p := &publishing{Results: r, ctx: ctx, prefix: Folder + ledger.NewToken()}
-	if err := p.keepOrPublish(); err != nil && p.named {
-		return 0, fmt.Errorf("keeping the results for a later run: %w", err) // whoever names the next ones removes these
-	} else if err != nil {
-		for _, suffix := range []string{resultsSuffix, indexSuffix} {
-			_ = r.To.Delete(context.WithoutCancel(ctx), p.prefix+suffix)
-		}
+	if err := p.keepOrPublish(); err != nil {
+		p.discard()
 		return 0, fmt.Errorf("keeping the results for a later run: %w", err)
 	}
 	_, err = r.To.Sweep(ctx, Folder, func(key string) bool {
 		return key == currentKey || key == p.of.Index || key == p.of.Results
 	})
 	return p.of.Gone, err
+}
+
+// discard removes what the attempt has written, unless it may be what the next run takes: whoever names another index
+// removes that.
+func (p *publishing) discard() {
+	if p.named {
+		return
+	}
+	for _, suffix := range []string{resultsSuffix, indexSuffix} {
+		_ = p.To.Delete(context.WithoutCancel(p.ctx), p.prefix+suffix)
+	}
 }
 
 // there reports whether an index has its objects: an attempt that was given up may have named it, and another one
@@ -150,7 +157,17 @@ func (p *publishing) publish() error {
 // name makes the index the one that the next run takes.
 func (p *publishing) name() error {
 	p.named = true
-	return ledger.WhileCurrent(p.ctx, p.Ref, p.Dir, func(ctx context.Context) error { return name(ctx, p.To, &p.of) })
+	return ledger.WhileCurrent(p.ctx, p.Ref, p.Dir, func(ctx context.Context) error {
+		of, err := Current(ctx, p.To)
+		if err != nil {
+			return err
+		}
+		if of != nil && of.Run == p.Ref.Run && p.there(ctx, of) { // another attempt has been quicker
+			p.of = *of
+			return nil
+		}
+		return name(ctx, p.To, &p.of)
+	})
 }
 
 // begin says what the index is of.
