@@ -185,7 +185,7 @@ func TestNewFiles_Bucket(t *testing.T) {
 	require.NotEmpty(t, n.fetch(bucket+"/out/.test.completed-files"))
 }
 
-// A list among the inputs is no input.
+// The list of completed files is not read as an input, even if a pattern names it.
 func TestNewFiles_ListAmongTheInputs(t *testing.T) {
 	t.Parallel()
 	n := newNights(t)

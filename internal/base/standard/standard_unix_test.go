@@ -28,7 +28,7 @@ func TestD31_Child(t *testing.T) {
 	require.NoError(t, os.WriteFile(report, []byte(text), 0o600))
 }
 
-// A closed standard file is told from one that is /dev/null, however that was opened by a shell or for all three.
+// isClosed tells a standard file that was closed (Go opens /dev/null in its place) from one that a shell opened as /dev/null.
 func TestD31_ClosedStandardFiles(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -56,7 +56,7 @@ func (g *Groups) Writer() *Records {
 	}}
 }
 
-// add counts a failure in its group, which it begins if there are fewer than most. It returns false if there is none.
+// add counts a failure in its group, and adds a missing group if there are fewer than most. It returns false if it counted none.
 func add(groups map[key]*job.FailureGroup, k key, f *job.Failure, most int) bool {
 	group := groups[k]
 	if group == nil && len(groups) >= most {

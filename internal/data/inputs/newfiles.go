@@ -12,7 +12,7 @@ import (
 // newFiles leaves out the inputs that earlier runs of the job's name have completed. Nil: none are.
 type newFiles struct {
 	list  newfiles.List
-	found *newfiles.Found // nil: there is no store
+	found *newfiles.Found // nil if there is no store
 	left  int             // inputs that were left out
 }
 
@@ -50,7 +50,7 @@ func (f *newFiles) take(input store.Input) (old bool, err error) {
 	return old, err
 }
 
-// mayBeNone reports whether it is no mistake if a pattern, directory or prefix leads to nothing: earlier runs have
+// mayBeNone returns true if a pattern, directory or prefix may match nothing, since earlier runs have
 // completed files.
 func (f *newFiles) mayBeNone() bool { return f != nil && f.list.Len() > 0 }
 

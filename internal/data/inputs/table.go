@@ -29,7 +29,7 @@ const stdinName = job.StandardInput
 // one object of the store, and never changed.
 type Table struct {
 	wire.SourceTable
-	names []byte   // the items, if they are names and there is no store
+	names []byte   // set only if the items are names and no store is used
 	lists []byte   // of the inputs in bundles: they stay encoded, since few are looked at by one worker at a time
 	notes []string // of listing them
 }

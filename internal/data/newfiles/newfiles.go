@@ -67,7 +67,7 @@ type List struct {
 	keys   []key // sorted
 }
 
-// Read reads the list at a location. It is empty if there is none.
+// Read returns the list at a location, and an empty one if no file is there.
 func Read(ctx context.Context, access ledger.Access, location string) (List, error) {
 	keys, broken, err := read(ctx, access, location)
 	slices.SortFunc(keys, compare)
