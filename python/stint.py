@@ -33,7 +33,6 @@ processes too, goes to standard error, the worker's log, and standard input is e
 print while they are imported are best imported in `init`.
 """
 
-import asyncio
 import bisect
 import contextlib
 import contextvars
@@ -53,7 +52,10 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+
+if TYPE_CHECKING:
+    import asyncio  # takes longer than all others together: serve imports it for an async def only
 
 _Frame = Dict[str, Any]
 _Timer = Tuple[float, str, int]  # monotonic deadline, action, call
@@ -143,8 +145,10 @@ def serve(
     `name` is for people, by default the script's. If `init` raises, the worker gets the error and
     the program exits with status 1; if the worker breaks the protocol, with 2.
     """
-    global _program
+    global _program, asyncio
     asynchronous = _is_async(call)
+    if asynchronous:
+        import asyncio
     if concurrency is not None and (not asynchronous or concurrency < 1):
         raise ValueError(f"concurrency={concurrency!r}: use a number from 1 on, and for an async def only")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the worker
@@ -813,7 +817,7 @@ class _Loop:
         return cause
 
     @staticmethod
-    def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:
+    def _post(loop: "asyncio.AbstractEventLoop", function: Callable[..., Any], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for the call any more
             loop.call_soon_threadsafe(function, *arguments)
 

@@ -300,7 +300,7 @@ func (f *fixture) python(program string, args ...string) Handler {
 	require.NoError(f.t, err)
 	helper, err := filepath.Abs("../python")
 	require.NoError(f.t, err)
-	f.options.Env = append(f.options.Env, "PYTHONPATH="+helper, "PYTHONPYCACHEPREFIX="+f.dir)
+	f.options.Env = append(f.options.Env, "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1") // modules of Python itself have theirs
 	return Serve(append([]string{python, program}, args...)...)
 }
 
