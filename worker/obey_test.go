@@ -292,15 +292,12 @@ func duration(text string) time.Duration {
 	return d
 }
 
-// python makes a handler of a Python program, with the helper at hand.
+// python makes a handler of a Python program.
 func (f *fixture) python(program string, args ...string) Handler {
 	f.t.Helper()
 	pytest.Find(f.t)
 	python, err := realPython()
 	require.NoError(f.t, err)
-	helper, err := filepath.Abs("../python")
-	require.NoError(f.t, err)
-	f.options.Env = append(f.options.Env, "PYTHONPATH="+helper, "PYTHONDONTWRITEBYTECODE=1") // modules of Python itself have theirs
 	return Serve(append([]string{python, program}, args...)...)
 }
 
