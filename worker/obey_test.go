@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -295,17 +293,8 @@ func duration(text string) time.Duration {
 // python makes a handler of a Python program.
 func (f *fixture) python(program string, args ...string) Handler {
 	f.t.Helper()
-	pytest.Find(f.t)
-	python, err := realPython()
-	require.NoError(f.t, err)
-	return Serve(append([]string{python, program}, args...)...)
+	return Serve(append([]string{pytest.Find(f.t), program}, args...)...)
 }
-
-// realPython is the program itself if python3 is a script that finds it.
-var realPython = sync.OnceValues(func() (string, error) {
-	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	return strings.TrimSpace(string(path)), err
-})
 
 // here is the absolute path of a file of this directory.
 func here(t *testing.T, path string) string {
