@@ -10,6 +10,7 @@ import (
 	"github.com/stint-run/stint/feedstore"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/internal/web/gateway"
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
@@ -92,7 +93,7 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	log := newLogger(p.Stderr, true)
 	options := gateway.Options{Requests: o.requests, Log: log}
 	if o.tokens != "" {
-		if options.Tokens, err = gateway.ReadTokens(p.path(o.tokens), log); err != nil {
+		if options.Tokens, err = tokens.Read(p.path(o.tokens), log); err != nil {
 			return usageError("--token-file: %w", err)
 		}
 	}

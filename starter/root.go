@@ -59,7 +59,7 @@ Words such as batch and call, and recipes: ` + docsPage,
 			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p),
 			newStop(p), newResume(p), newPause(p), newUnpause(p), newRedrive(p), newSet(p),
 		}},
-		{"Other commands", []*cobra.Command{newWorkers(p), newCodecServer(p), newVersion(p)}},
+		{"Other commands", []*cobra.Command{newUI(p), newWorkers(p), newCodecServer(p), newVersion(p)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {

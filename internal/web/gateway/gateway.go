@@ -34,6 +34,7 @@ import (
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/run/meters"
 	"github.com/stint-run/stint/internal/web/endpoint"
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -61,7 +62,7 @@ type Options struct {
 	// Open returns a client of the feed of that name. It does not ask the server. The gateway releases it.
 	Open func(name string) Feed
 	// Tokens are those of which a request needs one. Default: none is needed.
-	Tokens *Tokens
+	Tokens *tokens.Tokens
 	// Loopback: the gateway listens on this machine only, so Host and Origin of requests are checked.
 	Loopback bool
 	// Requests is how many requests for feeds may be under way at once; more are refused. Default: [DefaultRequests].
