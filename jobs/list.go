@@ -239,9 +239,9 @@ type PoolWorker struct {
 	Pool   string    `json:"pool"`
 	Worker string    `json:"worker"`
 	Seen   time.Time `json:"seen"` // when it last polled for a batch
-	// Slots is how many batches it can have in hand; left out: the server does not know.
+	// Slots is how many batches make calls at once; left out: it is not known.
 	Slots int `json:"slots,omitempty"`
-	// Version is that of its program, or of the SDK in it; left out: the server does not know.
+	// Version is that of its program; left out: it is not known.
 	Version string `json:"version,omitempty"`
 }
 
@@ -256,7 +256,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	var found []PoolWorker
 	for _, p := range pollers {
 		worker, _ := wire.WorkerOf(p.GetIdentity())
-		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
+		slots, version := wire.ProgramOf(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime(), Slots: slots, Version: version})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil

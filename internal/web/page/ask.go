@@ -67,8 +67,8 @@ type Workers struct {
 const (
 	// pageSize is how many jobs are on a page.
 	pageSize = 100
-	// askLimit is how long a job may take to answer.
-	askLimit = 3 * time.Second
+	// askLimit is how long a job may take to answer, and listLimit one of a list.
+	askLimit, listLimit = 3 * time.Second, 1500 * time.Millisecond
 	// askedAtOnce is how many jobs of a list are asked at once.
 	askedAtOnce = 8
 	// silentPause is how long a job that has not answered is left alone in a list.
@@ -186,7 +186,7 @@ func (p *Page) askAll(ctx context.Context, client *jobs.Client, asked []*ListedJ
 
 func (p *Page) askOne(ctx context.Context, client *jobs.Client, one *ListedJob) {
 	known := p.known.of(one.Run)
-	report, err := reportWithin(ctx, client.Get(one.Name))
+	report, err := reportWithin(ctx, client.Get(one.Name), listLimit)
 	now := time.Now()
 	if err != nil || report.Run != one.Run {
 		if ctx.Err() == nil && jobs.Unanswered(err) {
@@ -221,8 +221,8 @@ func listedNumbers(l jobs.Listed, now time.Time) (n Numbers) {
 	return n
 }
 
-func reportWithin(ctx context.Context, run *jobs.Run) (job.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func reportWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (job.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return run.Report(ctx)
 }
@@ -247,7 +247,7 @@ func (p *Page) job(ctx context.Context, name string) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	report, err := reportWithin(ctx, client.Get(name))
+	report, err := reportWithin(ctx, client.Get(name), askLimit)
 	var j Job
 	if err != nil {
 		if report.Job == "" || !jobs.Unanswered(err) {

@@ -313,7 +313,7 @@ func (v *jobView) whole(j Job) {
 	}
 	label := ""
 	for _, p := range parts {
-		if p.size == 0 && (p.class == "reused" || j.State.Final() && p.class != "ok" && p.class != "failed") {
+		if p.size == 0 && (p.class == "reused" || (j.State.Final() || j.Loop != nil) && p.class != "ok" && p.class != "failed") {
 			continue
 		}
 		v.Counts = append(v.Counts, count{p.class, p.name, p.words})
@@ -361,13 +361,19 @@ func (p *Page) groups(v *jobView, j Job) {
 		}
 		v.Failures = append(v.Failures, one)
 	}
+	shown := int64(0)
+	for _, g := range found.Groups {
+		shown += g.Count
+	}
 	switch {
 	case found.Trouble != "":
 		v.FailuresNote = "Examples could not be read: " + found.Trouble
 	case found.Partial:
 		v.FailuresNote = "These are groups of the first failures; there are more."
 	case len(found.Groups) == 0 && j.Failed > 0:
-		v.FailuresNote = "The error records cannot be read from here yet: '" + p.command("errors", j.Report.Job) + "' shows what has been committed."
+		v.FailuresNote = "No error record can be read from here yet: '" + p.command("errors", j.Report.Job) + "' shows what has been committed."
+	case shown < j.Failed:
+		v.FailuresNote = fmt.Sprintf("%s of %s are shown: those that had been committed some seconds ago.", text.Thousands(shown), text.Thousands(j.Failed))
 	}
 }
 

@@ -48,7 +48,7 @@ type plotRow struct {
 // samplesOf are those of a job's life, to its present moment. A job that keeps none has those of the looks at it.
 func samplesOf(j Job, now time.Time) []job.Sample {
 	samples := j.Samples
-	if len(samples) == 0 {
+	if len(samples) == 0 && !j.State.Final() {
 		samples = j.noted
 	}
 	if j.Started.IsZero() {

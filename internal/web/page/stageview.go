@@ -54,19 +54,25 @@ func newStagesView(j Job, now time.Time) *stagesView {
 	return v
 }
 
-// slowest names the stage that holds the others up: the one with most batches waiting for it, of those that are busy.
+// slowest names the stage that holds the others up: the one that has most of the batches which are under way, in flight
+// or waiting for it; empty: none has. What is planned waits for the first stage in any case.
 func slowest(r job.Report) string {
 	if r.State.Final() || len(r.Stages) < 2 {
 		return ""
 	}
-	most, name := 0, ""
+	all, most, name := 0, 0, ""
 	for i, s := range r.Stages {
-		if i > 0 && s.Waiting > most && s.InFlight > 0 { // what is planned waits for the first one in any case
-			most, name = s.Waiting, s.Stage
+		load := s.InFlight
+		if i > 0 {
+			load += s.Waiting
+		}
+		all += load
+		if load > most {
+			most, name = load, s.Stage
 		}
 	}
-	if first := r.Stages[0]; name == "" && first.InFlight > 0 && first.Waiting > 0 {
-		return first.Stage
+	if most < 2 || 10*most < 6*all {
+		return ""
 	}
 	return name
 }

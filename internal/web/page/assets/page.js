@@ -181,7 +181,7 @@ document.addEventListener("click", (e) => {
   const button = e.target.closest("button.act");
   if (!button) return;
   if (button.dataset.action) ask(button);
-  else ask(document.querySelector(`button[data-action="${button.dataset.act}"]`), { where: button.dataset.where });
+  else ask(document.querySelector(`button[data-action="${button.dataset.act}"]`), button.dataset.where ? { where: button.dataset.where } : {});
 });
 document.addEventListener("input", (e) => {
   if (asking && e.target.closest("#ask-fields")) request();
