@@ -157,7 +157,7 @@ func (p *Page) act(a action) func(http.ResponseWriter, *http.Request) {
 			return
 		}
 		p.options.Log.Info("a job was changed by the page", "command", done.Command, "from", r.RemoteAddr)
-		send(w, http.StatusOK, done)
+		answerWith(w, http.StatusOK, done)
 	}
 }
 

@@ -56,7 +56,7 @@ func (p *Page) data(w http.ResponseWriter, r *http.Request, s source) {
 		p.fail(w, err)
 		return
 	}
-	send(w, http.StatusOK, said)
+	answerWith(w, http.StatusOK, said)
 }
 
 // errors answers with the failed items of a job.
@@ -70,7 +70,7 @@ func (p *Page) errors(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, err)
 		return
 	}
-	send(w, http.StatusOK, said.(Job).examples)
+	answerWith(w, http.StatusOK, said.(Job).examples)
 }
 
 func toJSON(v any) []byte {
@@ -81,7 +81,7 @@ func toJSON(v any) []byte {
 	return data
 }
 
-func send(w http.ResponseWriter, status int, v any) {
+func answerWith(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(toJSON(v)) // the client has gone
@@ -117,7 +117,7 @@ func (p *Page) fail(w http.ResponseWriter, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	send(w, status, failure{problem})
+	answerWith(w, status, failure{problem})
 }
 
 // explain returns an error's status and what clients see of it.
@@ -166,8 +166,8 @@ var paths []byte
 
 // shapes are what the description calls by these names.
 var shapes = map[string]any{
-	"JobList": JobList{}, "Job": Job{}, "Workers": Workers{}, "Failures": Failures{}, "Error": failure{}, "Done": Done{},
-	"Stop": job.Stop{}, "Redrive": redriveBody{}, "Set": setBody{}, "Nothing": struct{}{},
+	"JobList": JobList{}, "Job": Job{}, "Workers": Workers{}, "Failures": Failures{}, "ErrorAnswer": failure{}, "Done": Done{},
+	"StopRequest": job.Stop{}, "RedriveRequest": redriveBody{}, "SetRequest": setBody{}, "Nothing": struct{}{},
 }
 
 var document = sync.OnceValue(func() []byte {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/stint-run/stint/internal/base/loopback"
@@ -123,7 +124,7 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, token, to string) {
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	to := r.PostFormValue("to")
-	if u, err := url.Parse(to); err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, Path+"/") {
+	if u, err := url.Parse(to); err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path.Clean(u.Path)+"/", Path+"/") {
 		to = Path + "/"
 	}
 	if p.options.Tokens == nil {

@@ -14,6 +14,10 @@ func (p *Page) WriteReport(ctx context.Context, name string, w io.Writer) error 
 	if err != nil {
 		return err
 	}
+	return p.writeReport(j, w)
+}
+
+func (p *Page) writeReport(j Job, w io.Writer) error {
 	style, err := assets.ReadFile("assets/style.css")
 	if err != nil {
 		return err
@@ -21,7 +25,7 @@ func (p *Page) WriteReport(ctx context.Context, name string, w io.Writer) error 
 	view := p.newJobView(j, time.Now())
 	view.May = false
 	f := &frame{
-		Title: name, Build: build, Page: "job", View: view, Made: at(time.Now()), Style: template.CSS(style), StyleHash: styleHash(style),
+		Title: j.Report.Job, Build: build, Page: "job", View: view, Made: at(time.Now()), Style: template.CSS(style), StyleHash: styleHash(style),
 	}
 	if err := templates()["job"].ExecuteTemplate(w, "layout.html", f); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
