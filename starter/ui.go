@@ -1,8 +1,10 @@
 package starter
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -123,4 +125,55 @@ func (o *uiOptions) run(ctx context.Context, p *Program) error {
 		p.pageNote("http://"+server.Address()+page.Path, made)
 		return server.Serve(ctx)
 	})
+}
+
+// reportCommand writes a job's page into a file.
+type reportCommand struct {
+	connection connection
+	output     string
+}
+
+func newReport(p *Program) *cobra.Command {
+	o := &reportCommand{}
+	cmd := &cobra.Command{
+		Use:   "report JOB -o FILE.html",
+		Short: "Write a job's page into one file, to be sent or kept",
+		Long: `Writes the page that 'stint ui' shows of a job into one HTML file: it loads nothing and needs no server. Of a
+running job it has what is known now. Examples of failed items are in it, so it has parts of the job's data.`,
+		Example: `  stint report nightly -o nightly.html
+  stint report nightly -o - | mail -s nightly -a 'Content-Type: text/html' me@example.com`,
+		Args: jobArg(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.output == "" {
+				return usageError("no file is named: add -o FILE.html, or -o - for the standard output")
+			}
+			return o.connection.withClient(cmd.Context(), p, func(ctx context.Context, client *jobs.Client) error {
+				return o.write(ctx, p, client, args[0])
+			})
+		},
+	}
+	o.connection.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "`FILE` to write, which is replaced; - for the standard output")
+	return cmd
+}
+
+func (o *reportCommand) write(ctx context.Context, p *Program, client *jobs.Client, name string) error {
+	access := &store.Access{}
+	defer access.Close()
+	looks, err := page.New(page.Options{Client: client, Access: access, Program: p.name(), Temporal: p.ui})
+	if err != nil {
+		return err
+	}
+	defer looks.Close()
+	var file bytes.Buffer
+	if err := looks.WriteReport(ctx, name, &file); err != nil {
+		return err
+	}
+	if o.output == "-" {
+		return printLine(p.Stdout, file.Bytes())
+	}
+	if err := os.WriteFile(p.path(o.output), file.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
 }

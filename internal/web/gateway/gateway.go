@@ -67,6 +67,10 @@ type Options struct {
 	Loopback bool
 	// Requests is how many requests for feeds may be under way at once; more are refused. Default: [DefaultRequests].
 	Requests int
+	// Page answers requests for what is at PagePath and below it. Nil: there is nothing.
+	Page http.Handler
+	// PagePath is a path such as "/stint".
+	PagePath string
 	// Log gets what goes wrong on the gateway's side.
 	Log *slog.Logger
 }
@@ -131,6 +135,10 @@ func New(o Options) (*Gateway, error) {
 	for _, r := range g.routes {
 		g.mux.Handle(r.method+" "+r.path, g.serve(r))
 		g.mux.Handle(r.path, g.serve(route{name: "other", open: true, handle: wrongMethod(r.method)}))
+	}
+	if o.Page != nil {
+		g.mux.Handle(o.PagePath, o.Page)
+		g.mux.Handle(o.PagePath+"/", o.Page)
 	}
 	g.mux.Handle("/", g.serve(route{name: "other", open: true, handle: unknownPath}))
 	return g, nil
