@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -28,10 +30,12 @@ type ListFilter struct {
 	Pools  []string
 	// Running leaves out the jobs that have ended.
 	Running bool
+	// Name is what the jobs' names begin with; empty: anything.
+	Name string
 }
 
 func (f ListFilter) chooses(j Listed) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
+	return strings.HasPrefix(j.Name, f.Name) && (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
@@ -48,12 +52,80 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
 
-// List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
-func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
-	f, query := orZero(filter), JobsQuery
+// query is the list filter of Temporal that finds the jobs, and perhaps others.
+func (f ListFilter) query() string {
+	query := JobsQuery
 	if f.Running {
 		query += " AND ExecutionStatus = 'Running'"
 	}
+	if limits.CheckPlainName("job", f.Name, limits.MaxName) == nil {
+		query += " AND WorkflowId STARTS_WITH '" + f.Name + "'"
+	}
+	if len(f.States) > 0 && !f.Running {
+		var closed []string
+		for _, s := range f.States {
+			closed = append(closed, closedAs[s]...)
+		}
+		slices.Sort(closed)
+		query += " AND ExecutionStatus IN ('" + strings.Join(slices.Compact(closed), "', '") + "')"
+	}
+	return query
+}
+
+// closedAs are Temporal's statuses of the workflow of a job in each state.
+var closedAs = map[job.State][]string{
+	job.Running: {"Running"}, job.Stopping: {"Running"}, job.Completed: {"Completed"}, job.Stopped: {"Completed"},
+	job.Failed: {"Failed", "Terminated", "TimedOut", "Canceled"},
+}
+
+// ListPage is a part of a list of jobs.
+type ListPage struct {
+	Jobs []Listed
+	// Next continues the list; empty: it has ended. It is of use only with the same filter.
+	Next []byte
+}
+
+// pageLooks is how many jobs are looked at for a page at most: of those that the server itself cannot choose.
+const pageLooks = 10_000
+
+// ListPage returns the jobs of a filter, which may be nil, from a place on that an earlier page has returned, or from
+// the latest one on: about so many, and fewer or none, with Next, if the filter chooses few of many.
+func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, from []byte) (ListPage, error) {
+	f := orZero(filter)
+	page := ListPage{Next: from}
+	for looked := 0; looked < pageLooks; {
+		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: f.query(), PageSize: int32(size), NextPageToken: page.Next,
+		})
+		if err != nil {
+			return ListPage{}, fmt.Errorf("listing jobs: %w", err)
+		}
+		looked += size
+		page.Jobs = append(page.Jobs, c.chosen(resp.GetExecutions(), f)...)
+		if page.Next = resp.GetNextPageToken(); len(page.Next) == 0 || len(page.Jobs) >= size {
+			break
+		}
+	}
+	return page, nil
+}
+
+// chosen returns those of a page of the server's that a filter chooses.
+func (c *Client) chosen(infos []*workflow.WorkflowExecutionInfo, f ListFilter) (jobs []Listed) {
+	for _, info := range infos {
+		if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			continue
+		}
+		if j := c.listed(info); f.chooses(j) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
+func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
+	f := orZero(filter)
+	query := f.query()
 	var jobs []Listed
 	var token []byte
 	for len(jobs) < limit {
@@ -65,14 +137,7 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 		if err != nil {
 			return nil, fmt.Errorf("listing jobs: %w", err)
 		}
-		for _, info := range resp.GetExecutions() {
-			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-				continue
-			}
-			if j := c.listed(info); f.chooses(j) {
-				jobs = append(jobs, j)
-			}
-		}
+		jobs = append(jobs, c.chosen(resp.GetExecutions(), f)...)
 		if token = resp.GetNextPageToken(); len(token) == 0 {
 			break
 		}
@@ -174,6 +239,10 @@ type PoolWorker struct {
 	Pool   string    `json:"pool"`
 	Worker string    `json:"worker"`
 	Seen   time.Time `json:"seen"` // when it last polled for a batch
+	// Slots is how many batches make calls at once; left out: it is not known.
+	Slots int `json:"slots,omitempty"`
+	// Version is that of its program; left out: it is not known.
+	Version string `json:"version,omitempty"`
 }
 
 // Workers returns the processes that have polled for a pool's batches within the last minutes, as the server saw them,
@@ -187,7 +256,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	var found []PoolWorker
 	for _, p := range pollers {
 		worker, _ := wire.WorkerOf(p.GetIdentity())
-		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
+		slots, version := wire.ProgramOf(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime(), Slots: slots, Version: version})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil

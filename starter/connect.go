@@ -16,6 +16,7 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/internal/temporal/lookup"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/workflowservice/v1"
@@ -89,6 +90,9 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 	if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
 		options.HostPort = cmp.Or(options.HostPort, holder.Address)
 		if options.HostPort == holder.Address {
+			if ui == "" && c.ui == "" && holder.UI != "" {
+				p.page = holder.UI + page.Path
+			}
 			ui = cmp.Or(ui, holder.UI)
 		}
 	}

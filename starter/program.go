@@ -79,11 +79,16 @@ type Program struct {
 	outputClosed bool       // results that go to Stdout would be lost
 
 	server string // that a command talks to; "": none
+	page   string // where stint's page of that server is; "": not known
 	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
 }
 
-// pageOf returns the address of a job's readable page in the web UI; "" if that is not known.
+// pageOf returns the address of a job's page: of stint's, or else of its readable page in Temporal's web UI; "" if
+// neither is known.
 func (p *Program) pageOf(r job.Report) string {
+	if p.page != "" && r.Job != "" {
+		return p.page + "/jobs/" + url.PathEscape(r.Job)
+	}
 	if p.ui == "" || r.Run == "" {
 		return ""
 	}

@@ -56,10 +56,10 @@ Words such as batch and call, and recipes: ` + docsPage,
 			newRun(p), newPlan(p), newStart(p), newLoop(p), newFeed(p), newSchedule(p), newWorker(p), newServer(p),
 		}},
 		{"Follow and change jobs", []*cobra.Command{
-			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p),
+			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p), newReport(p),
 			newStop(p), newResume(p), newPause(p), newUnpause(p), newRedrive(p), newSet(p),
 		}},
-		{"Other commands", []*cobra.Command{newWorkers(p), newCodecServer(p), newVersion(p)}},
+		{"Other commands", []*cobra.Command{newUI(p), newWorkers(p), newCodecServer(p), newVersion(p)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {

@@ -317,7 +317,7 @@ func (r *running) options(ctx context.Context) local.Options {
 		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.results(),
 		Progress: r.show.show, ProgressInterval: r.show.every(),
 		Note: func(text string) { r.show.note("%s", text) }, Ready: r.ready,
-		UI: r.o.uiPort != devserver.NoUI, UIPort: max(0, r.o.uiPort), Logger: r.logger, Abort: ctx.Done(),
+		UI: r.o.uiPort != devserver.NoUI, UIPort: max(0, r.o.uiPort), Program: r.p.name(), Logger: r.logger, Abort: ctx.Done(),
 	}
 	o.Worker.Logger, o.Worker.Stdin = r.workerLogger, r.p.Stdin
 	o.Worker.Protect = append(slices.Clone(o.Worker.Protect), filepath.Join(r.state, logName))
@@ -327,7 +327,7 @@ func (r *running) options(ctx context.Context) local.Options {
 // ready says where the web UI and the metrics are.
 func (r *running) ready(a local.Addresses) {
 	if a.UI != "" && r.p.Terminal {
-		r.p.webUI(a.UI, devserver.DefaultNamespace) // the first report has the page's address
+		r.p.page = a.Page // the first report has the job's address
 	}
 	for _, address := range a.Metrics {
 		r.show.note(metricsNote, address)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -37,7 +38,7 @@ func newStatus(p *Program) *cobra.Command {
 					}
 				}
 				if o.json {
-					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
+					return errors.Join(printJSON(p.Stdout, page.Status{Report: report, Running: running}), silent)
 				}
 				if !report.State.Final() && silent == nil {
 					pools := poolsOf(ctx, client, report.Job, report.Pool)
@@ -50,12 +51,6 @@ func newStatus(p *Program) *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
-}
-
-// statusReport is a report with the batches in hand.
-type statusReport struct {
-	job.Report
-	Running []jobs.RunningBatch `json:"running,omitempty"`
 }
 
 const (
@@ -93,7 +88,7 @@ func printHow(row rows, r job.Report) {
 		return // it has not answered
 	}
 	row("limits", "grace %v, expiry %v, %s", r.Grace.Truncate(time.Millisecond), r.Expiry, text.Count(r.Attempts, "attempt"))
-	for _, s := range settingRows(r.Settings) {
+	for _, s := range page.SettingRows(r.Settings) {
 		if s[0] == "window" {
 			s[1] = limits.DescribeWindow(*r.Settings.Window, r.Window)
 		}

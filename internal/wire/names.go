@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,21 +98,40 @@ func PoolOf(identity string) string {
 	return pool
 }
 
-// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, and its process as
-// procs.Own names it, which may be "".
-func WorkerIdentity(worker, process string) string {
-	if process == "" {
-		return worker
+// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, how many slots it has, the
+// version of its program, which may be "", and its process as procs.Own names it, which may be "".
+func WorkerIdentity(worker string, slots int, version, process string) string {
+	identity := worker + slotsMark + strconv.Itoa(slots)
+	if version != "" {
+		identity += versionMark + version
 	}
-	return worker + processMark + process
+	if process != "" {
+		identity += processMark + process
+	}
+	return identity
 }
 
-const processMark = " · process "
+const (
+	slotsMark   = " · slots "
+	versionMark = " · version "
+	processMark = " · process "
+)
 
 // WorkerOf returns the worker in an identity, and its process; "": the identity has none.
 func WorkerOf(identity string) (worker, process string) {
 	worker, process, _ = strings.Cut(identity, processMark)
+	worker, _, _ = strings.Cut(worker, slotsMark)
 	return worker, process
+}
+
+// ProgramOf returns how many slots a worker has, and the version of its program, by its identity; 0 and "": they are not
+// known.
+func ProgramOf(identity string) (slots int, version string) {
+	identity, _, _ = strings.Cut(identity, processMark)
+	_, told, _ := strings.Cut(identity, slotsMark)
+	told, version, _ = strings.Cut(told, versionMark)
+	slots, _ = strconv.Atoi(told) // 0 after an error
+	return slots, version
 }
 
 // LegID returns the workflow ID of a job's leg, counted from 1.

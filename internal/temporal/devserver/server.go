@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -304,6 +305,10 @@ type Options struct {
 	PreferPort int
 	// PreferUIPort is for UIPort what PreferPort is for Port.
 	PreferUIPort int
+	// Page answers requests for what is at PagePath and below it, in front of the web UI. Nil: the web UI does.
+	Page http.Handler
+	// PagePath is a path such as "/stint".
+	PagePath string
 	// PowerSafe makes every acknowledged change survive a loss of power (SQLite synchronous=full). Without it the state
 	// survives the death of the process, kill -9 included, but the last changes may be lost with the machine.
 	PowerSafe bool

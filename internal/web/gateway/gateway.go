@@ -34,6 +34,7 @@ import (
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/run/meters"
 	"github.com/stint-run/stint/internal/web/endpoint"
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -61,11 +62,15 @@ type Options struct {
 	// Open returns a client of the feed of that name. It does not ask the server. The gateway releases it.
 	Open func(name string) Feed
 	// Tokens are those of which a request needs one. Default: none is needed.
-	Tokens *Tokens
+	Tokens *tokens.Tokens
 	// Loopback: the gateway listens on this machine only, so Host and Origin of requests are checked.
 	Loopback bool
 	// Requests is how many requests for feeds may be under way at once; more are refused. Default: [DefaultRequests].
 	Requests int
+	// Page answers requests for what is at PagePath and below it. Nil: there is nothing.
+	Page http.Handler
+	// PagePath is a path such as "/stint".
+	PagePath string
 	// Log gets what goes wrong on the gateway's side.
 	Log *slog.Logger
 }
@@ -130,6 +135,10 @@ func New(o Options) (*Gateway, error) {
 	for _, r := range g.routes {
 		g.mux.Handle(r.method+" "+r.path, g.serve(r))
 		g.mux.Handle(r.path, g.serve(route{name: "other", open: true, handle: wrongMethod(r.method)}))
+	}
+	if o.Page != nil {
+		g.mux.Handle(o.PagePath, o.Page)
+		g.mux.Handle(o.PagePath+"/", o.Page)
 	}
 	g.mux.Handle("/", g.serve(route{name: "other", open: true, handle: unknownPath}))
 	return g, nil

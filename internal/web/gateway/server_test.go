@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
@@ -47,9 +48,9 @@ func TestListen_NeedsATokenBeyondLoopback(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(path, []byte("0123456789abcdef"), 0o600))
-	tokens, err := ReadTokens(path, slog.New(slog.DiscardHandler))
+	known, err := tokens.Read(path, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	s, err := Listen("0.0.0.0:0", Options{Tokens: tokens})
+	s, err := Listen("0.0.0.0:0", Options{Tokens: known})
 	require.NoError(t, err)
 	require.False(t, s.gateway.options.Loopback)
 	require.NoError(t, s.listener.Close())

@@ -1,0 +1,87 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However many pages show the same, it is asked for once, at most a twentieth of the time; and not at all while no page
+// is open.
+func TestHub_AsksOnceForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(func(err error) { t.Error(err) })
+		asked := 0
+		s := source{key: "k", ask: func(context.Context) (any, error) {
+			asked++
+			time.Sleep(200 * time.Millisecond)
+			return asked, nil
+		}}
+		var leaves []func()
+		var all []<-chan answer
+		for range 50 {
+			news, leave, err := h.watch(s)
+			require.NoError(t, err)
+			all, leaves = append(all, news), append(leaves, leave)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 15, asked, "each 4.2 s")
+		for _, news := range all {
+			require.Equal(t, 15, (<-news).said, "the latest one")
+		}
+		for _, leave := range leaves {
+			leave()
+		}
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		require.Equal(t, 15, asked)
+		require.Empty(t, h.views)
+		h.close()
+	})
+}
+
+// Who comes later gets what the others have, at once.
+func TestHub_LaterOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(func(err error) { t.Error(err) })
+		failing := errors.New("away")
+		s := source{key: "k", ask: func(context.Context) (any, error) { return nil, failing }}
+		_, leave, err := h.watch(s)
+		require.NoError(t, err)
+		synctest.Wait()
+		news, leave2, err := h.watch(s)
+		require.NoError(t, err)
+		require.Equal(t, failing, (<-news).err)
+		leave()
+		leave2()
+		h.close()
+		_, _, err = h.watch(s)
+		require.Error(t, err, "it has ended")
+	})
+}
+
+func TestHub_PausesGrowWithTheViews(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, askEvery, pause(time.Millisecond, 1))
+	require.Equal(t, 2*time.Second, pause(10*time.Millisecond, 10))
+	require.Equal(t, 10*time.Second, pause(time.Minute, 1), "waiting for an answer is no work")
+}
+
+func TestHub_HasAnEnd(t *testing.T) {
+	t.Parallel()
+	h := newHub(func(err error) { t.Error(err) })
+	for i := range maxViews {
+		_, _, err := h.watch(source{key: string(rune(i)), ask: func(ctx context.Context) (any, error) { return nil, nil }})
+		require.NoError(t, err)
+	}
+	_, _, err := h.watch(source{key: "one more"})
+	require.ErrorIs(t, err, errBusy)
+	h.close()
+}

@@ -1,0 +1,185 @@
+package page
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
+)
+
+// memories are what is kept of runs of jobs from one look to the next. The zero value has none.
+type memories struct {
+	mu   sync.Mutex
+	runs map[string]*memory
+}
+
+// maxMemories is how many runs are remembered, those looked at last.
+const maxMemories = 1000
+
+// memory is what is kept of a run.
+type memory struct {
+	mu      sync.Mutex
+	used    time.Time // guarded by that of all memories
+	history []look
+	rates   []job.Sample // of looks at the job, if it keeps no samples
+	spec    *job.Spec
+	quietTo time.Time // until then a list does not ask it
+	since   time.Time // it has not answered; zero: it has
+
+	reading    sync.Mutex // held while error records are read
+	failures   Failures
+	failuresAt time.Time
+	failuresOf string // what they are of
+}
+
+// look is a report and its time.
+type look struct {
+	at     time.Time
+	report job.Report
+}
+
+const (
+	// rateWindow is over which time a speed is taken.
+	rateWindow = 15 * time.Second
+	// steady is how long a speed stays although no further item is done: numbers come in steps.
+	steady = 5 * time.Second
+	// maxNoted is how many looks are kept for plots.
+	maxNoted = 200
+)
+
+// of returns what is kept of a run.
+func (m *memories) of(run string) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.runs == nil {
+		m.runs = map[string]*memory{}
+	}
+	known := m.runs[run]
+	if known == nil {
+		m.forget()
+		known = &memory{}
+		m.runs[run] = known
+	}
+	known.used = time.Now()
+	return known
+}
+
+// forget makes room for another run.
+func (m *memories) forget() {
+	if len(m.runs) < maxMemories {
+		return
+	}
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(m.runs)), func(a, b string) int { return m.runs[a].used.Compare(m.runs[b].used) })
+	delete(m.runs, oldest)
+}
+
+// quiet reports whether the run has not answered a moment ago.
+func (m *memory) quiet(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return now.Before(m.quietTo)
+}
+
+// silent notes that the run has not answered, and returns since when it does not.
+func (m *memory) silent(asOf, now time.Time) *time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quietTo = now.Add(silentPause)
+	if m.since.IsZero() {
+		m.since = now
+		if !asOf.IsZero() {
+			m.since = asOf
+		}
+	}
+	since := m.since
+	return &since
+}
+
+// note keeps a report of the run.
+func (m *memory) note(r job.Report, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.since, m.quietTo = time.Time{}, time.Time{}
+	r = job.Report{Outcomes: job.Outcomes{Totals: r.Totals}, Resumed: r.Resumed} // the rest is not needed
+	m.history = append(m.history, look{now, r})
+	for len(m.history) > 2 && now.Sub(m.history[0].at) > rateWindow {
+		m.history = m.history[1:]
+	}
+	m.rates = thinned(append(m.rates, sampleOf(r, now)))
+}
+
+// thinned keeps a list of samples short: every second one of them is left out, but the last.
+func thinned(samples []job.Sample) []job.Sample {
+	if len(samples) <= maxNoted {
+		return samples
+	}
+	kept := samples[:0:0]
+	for i, s := range samples {
+		if i%2 == 0 || i == len(samples)-1 {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// sampleOf is what a report says of its moment.
+func sampleOf(r job.Report, now time.Time) job.Sample {
+	return job.Sample{At: now, OK: r.OK, Failed: r.Failed, Reused: r.Reused}
+}
+
+// samples are those of looks.
+func (m *memory) samples() []job.Sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.rates)
+}
+
+// numbers are what a report comes to with those before.
+func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
+	speed := m.speed()
+	if speed.Items <= 0 || r.State.Final() {
+		speed = r.Speed(now)
+	}
+	n.ItemsPerSecond = max(0, speed.Items)
+	if percent, ok := r.Percent(); ok {
+		n.Percent = &percent
+	}
+	if left, ok := r.TimeLeft(speed); ok && !r.State.Final() {
+		seconds := left.Seconds()
+		n.SecondsLeft = &seconds
+	}
+	return n
+}
+
+// speed is that of the last rateWindow.
+func (m *memory) speed() job.Speed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.history) < 2 {
+		return job.Speed{}
+	}
+	first, last := m.history[0], m.history[len(m.history)-1]
+	for i := len(m.history) - 1; i > 0 && last.at.Sub(m.history[i].at) < steady; i-- {
+		if m.history[i].report.Done() != m.history[i-1].report.Done() {
+			last = m.history[i]
+			break
+		}
+	}
+	return last.report.SpeedSince(first.report, first.at, last.at)
+}
+
+// specOf returns the job's spec; nil if it is not known.
+func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) *job.Spec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.spec == nil {
+		if spec, err := client.Spec(ctx, r.Job); err == nil {
+			m.spec = &spec
+		}
+	}
+	return m.spec
+}
