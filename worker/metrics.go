@@ -75,7 +75,8 @@ func (m *metrics) open(o Options, r *slotSet, w *watchdog.Watchdog, programs boo
 }
 
 func (m *metrics) routes(handler http.Handler) http.Handler {
-	return endpoint.Routes(handler, func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy })
+	ready := func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy }
+	return endpoint.Routes(handler, ready, func() (any, bool) { l := m.liveness(time.Now()); return l, l.Alive })
 }
 
 // start starts the endpoint and the sinks.

@@ -97,8 +97,8 @@ type Options struct {
 	// Logger gets the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 	// Metrics is the HOST:PORT of an HTTP endpoint for as long as the worker runs: GET /metrics is for
-	// Prometheus, GET /health returns the worker's state (see [Health]), with status 503 if it is not
-	// healthy. A port alone listens on this machine only; port 0 takes a free one (see
+	// Prometheus, GET /health, or /readyz, returns the worker's state (see [Health]), with status 503 if it is not
+	// healthy, GET /livez says whether the process should be left alone. A port alone listens on this machine only; port 0 takes a free one (see
 	// [Worker.MetricsAddress]). There is no authentication. Default: none.
 	Metrics string
 	// MeterProvider gets the same metrics, for programs that use OpenTelemetry themselves. The caller
