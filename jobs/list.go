@@ -28,6 +28,8 @@ type ListFilter struct {
 	Pools  []string
 	// Running leaves out the jobs that have ended.
 	Running bool
+	// EndedSince leaves out the jobs that have ended before. Default: none of them.
+	EndedSince time.Time
 }
 
 func (f ListFilter) chooses(j Listed) bool {
@@ -51,8 +53,11 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
 func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
 	f, query := orZero(filter), JobsQuery
-	if f.Running {
+	switch {
+	case f.Running:
 		query += " AND ExecutionStatus = 'Running'"
+	case !f.EndedSince.IsZero():
+		query += fmt.Sprintf(" AND (ExecutionStatus = 'Running' OR CloseTime >= '%s')", f.EndedSince.UTC().Format(time.RFC3339))
 	}
 	var jobs []Listed
 	var token []byte

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,9 +115,10 @@ type Options struct {
 	NoWorkflows bool
 	NoIO        bool
 
-	alone bool     // see embedded.Alone
-	reads []string // the same
-	label string   // see embedded.Among
+	alone   bool     // see embedded.Alone
+	reads   []string // the same
+	label   string   // see embedded.Among
+	exposed exposed  // see embedded.Expose
 	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
 	sampler calls.Sampler
 }
@@ -277,6 +279,9 @@ func init() {
 	}
 	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
+	embedded.SetExposed = func(options any, provider metric.MeterProvider, handler http.Handler) {
+		options.(*Options).exposed = exposed{provider, handler}
+	}
 }
 
 // joiner joins the parts of outputs as they come, if no other worker makes parts of these outputs.
