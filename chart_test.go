@@ -76,7 +76,7 @@ func readRendered(t *testing.T, name string) (all []rendered) {
 	}
 }
 
-// The program has all flags that the chart gives its containers, and takes their values.
+// M7: The program has all flags that the chart gives its containers, and takes their values.
 func TestChart_Flags(t *testing.T) {
 	t.Parallel()
 	commands := map[string]int{}
@@ -93,7 +93,7 @@ func TestChart_Flags(t *testing.T) {
 	require.Equal(t, map[string]int{"worker": 3, "feed": 1, "watch": 1}, commands)
 }
 
-// KEDA counts what waits in the queues that workers poll.
+// M7: KEDA counts what waits in the queues that workers poll.
 func TestChart_Queues(t *testing.T) {
 	t.Parallel()
 	for _, o := range readRendered(t, "whole") {
@@ -111,7 +111,7 @@ func TestChart_Queues(t *testing.T) {
 
 var chartMetricsURL = regexp.MustCompile(`metrics: (http://127\.0\.0\.1:\d+)/metrics`)
 
-// A worker of the chart answers its probes, and ends well when Kubernetes asks it to.
+// M7: A worker of the chart answers its probes, and ends well when Kubernetes asks it to.
 func TestChart_Worker(t *testing.T) {
 	t.Parallel()
 	server, err := devserver.Start(t.Context(), devserver.Options{})

@@ -30,7 +30,7 @@ func (c *command) get(path string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// M1: --metrics of a worker.
+// M1, M6: --metrics of a worker.
 func TestM1_WorkerMetrics(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -49,8 +49,8 @@ func TestM1_WorkerMetrics(t *testing.T) {
 	require.Contains(t, text, `"healthy":true`)
 }
 
-// M2: 'stint watch --metrics' shows jobs, as their reports have them.
-func TestM2_Jobs(t *testing.T) {
+// M4: 'stint watch --metrics' shows jobs, as their reports have them.
+func TestM4_Jobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.server()
@@ -73,8 +73,8 @@ func TestM2_Jobs(t *testing.T) {
 	m.exits(starter.ExitOK)
 }
 
-// M2: wrong flags are refused before a server is asked.
-func TestM2_Refused(t *testing.T) {
+// M4: wrong flags are refused before a server is asked.
+func TestM4_Refused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for line, want := range map[string]string{

@@ -72,7 +72,7 @@ func requireGone(t *testing.T, address, name string) {
 	require.NotContains(t, string(said), name)
 }
 
-// T14, B10: the endpoint answers for as long as the worker lives, and shows whether it takes batches;
+// T14, B10, M5: the endpoint answers for as long as the worker lives, and shows whether it takes batches;
 // the sink's last snapshot agrees with the job's report.
 func TestT14_HealthOverALife(t *testing.T) {
 	t.Parallel()

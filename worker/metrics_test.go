@@ -324,7 +324,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	require.Contains(t, f.log.String(), `level=ERROR msg="timers: reaper panicked"`)
 }
 
-// T14: a health check can rely on the status: 200 only if the worker takes batches and its
+// T14, M5: a health check can rely on the status: 200 only if the worker takes batches and its
 // watchdog looks after them.
 func TestT14_Health(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func TestChart_WithoutValues(t *testing.T) {
 	require.Contains(t, files["stint/templates/NOTES.txt"], "No pools are given")
 }
 
-// A worker of a pool is what its values say.
+// M7: a worker of a pool is what its values say.
 func TestChart_Worker(t *testing.T) {
 	t.Parallel()
 	all := objects(t, values(t, "whole"))
@@ -98,7 +98,7 @@ func variable(t *testing.T, c corev1.Container, name string) corev1.EnvVar {
 	return c.Env[i]
 }
 
-// What holds for all pods: confinement, probes, ends, and that everything that is named exists.
+// M7: what holds for all pods: confinement, probes, ends, and that everything that is named exists.
 func TestChart_Pods(t *testing.T) {
 	t.Parallel()
 	all := objects(t, values(t, "whole"))
@@ -199,7 +199,7 @@ func drain(t *testing.T, c corev1.Container) (seconds int64) {
 	return seconds
 }
 
-// What cannot work is refused, and the message says what to do.
+// M7: what cannot work is refused, and the message says what to do.
 func TestChart_Refused(t *testing.T) {
 	t.Parallel()
 	pool := func(more string) string { return "pools: {p: {exec: cat, allow: [/data]" + more + "}}" }

@@ -152,7 +152,7 @@ func parameters(t *testing.T) map[string]string {
 	return known
 }
 
-// A pool grows with what waits in each of its queues, and the first worker comes for any of them.
+// M7: a pool grows with what waits in each of its queues, and the first worker comes for any of them.
 func TestChart_Autoscaling(t *testing.T) {
 	t.Parallel()
 	all := objects(t, values(t, "whole"))

@@ -93,7 +93,7 @@ func complaintOf(t *testing.T, series map[string][]string, query string) (compla
 	return complaint
 }
 
-// Every alert is a query of metrics that exist, and says what to do in words that can be put together.
+// M6: every alert is a query of metrics that exist, and says what to do in words that can be put together.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../prometheus/rules.yaml")
@@ -139,7 +139,7 @@ func labelsOf(series map[string][]string, query string) (labels [][]string) {
 	return labels
 }
 
-// Every panel of the dashboard shows metrics that exist.
+// M6: every panel of the dashboard shows metrics that exist.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../grafana/stint.json")
@@ -224,4 +224,36 @@ func TestChart_RulesAndDashboard(t *testing.T) {
 	config := all["ConfigMap batch-stint-dashboard"].body.(*corev1.ConfigMap)
 	require.Equal(t, string(board), config.Data["stint.json"])
 	require.Equal(t, "1", config.Labels["grafana_dashboard"])
+}
+
+// The page has the metrics of jobs, and no others.
+func TestPage_Metrics(t *testing.T) {
+	t.Parallel()
+	text := page(t)
+	for name := range shown(t) {
+		if strings.HasPrefix(name, "stint_job") {
+			require.Contains(t, text, "| `"+name+"` |")
+		}
+	}
+	for _, name := range regexp.MustCompile("\\| `(stint_\\w+)` \\|").FindAllStringSubmatch(text, -1) {
+		require.Contains(t, shown(t), name[1])
+	}
+}
+
+func page(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("../../../docs/kubernetes.md")
+	require.NoError(t, err)
+	return string(data)
+}
+
+// The values of the page can be installed.
+func TestPage_Values(t *testing.T) {
+	t.Parallel()
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page(t), -1)
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		all := objects(t, parsed(t, block[1]))
+		require.Contains(t, deployment(t, all, "batch-stint-upper").Spec.Template.Spec.Containers[0].Args, "--slots=8")
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file of names, against which dashboards and rules are checked, has all metrics of a worker.
-func TestMeters_Names(t *testing.T) {
+// M6: The file of names, against which dashboards and rules are checked, has all metrics of a worker.
+func TestMeters_Listed(t *testing.T) {
 	t.Parallel()
 	provider, handler, err := NewPrometheus(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func (s *served) counts(line string) {
 	require.Eventually(s.t, counted, patience, time.Millisecond, line)
 }
 
-// A gateway that ends takes no requests any more, but is alive.
+// M5: A gateway that ends takes no requests any more, but is alive.
 func TestHealth_Ending(t *testing.T) {
 	t.Parallel()
 	s := serve(t, &fake{}, nil)

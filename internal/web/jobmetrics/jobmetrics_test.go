@@ -72,7 +72,7 @@ func report(name string, planned, ok, failed int64) job.Report {
 	}
 }
 
-// A job is shown from its first round until some time after its end.
+// M4: A job is shown from its first round until some time after its end.
 func TestExporter_OverALife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestExporter_OverALife(t *testing.T) {
 	})
 }
 
-// What is wrong with a job is shown, and what does not answer keeps its numbers.
+// M4: What is wrong with a job is shown, and what does not answer keeps its numbers.
 func TestExporter_Trouble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestExporter_Trouble(t *testing.T) {
 	})
 }
 
-// A name that is used again is its latest run, and beyond the bound jobs are only counted.
+// M4: A name that is used again is its latest run, and beyond the bound jobs are only counted.
 func TestExporter_RunsAndBound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
