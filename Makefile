@@ -4,9 +4,9 @@ GO ?= go
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench
+.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench
 
-check: lint race python
+check: lint race python chart
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags disable_grpc_modules -o stint .
@@ -34,6 +34,11 @@ chaos:
 python:
 	python3 -m unittest discover -s python
 	python3 -m unittest discover -s examples/naivebayes
+
+# The Helm chart, the alert rules and the dashboard, with Helm's, Kubernetes', KEDA's and Prometheus' own code: a module of its own. -golden
+# writes what the chart renders (deploy/helm/test/testdata).
+chart:
+	cd deploy/helm/test && $(GO) test -count=1 . $(CHART_FLAGS)
 
 lint: format vet staticcheck workflowcheck
 

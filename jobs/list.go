@@ -32,6 +32,8 @@ type ListFilter struct {
 	Running bool
 	// Name is what the jobs' names begin with; empty: anything.
 	Name string
+	// EndedSince leaves out the jobs that have ended before. Default: none of them.
+	EndedSince time.Time
 }
 
 func (f ListFilter) chooses(j Listed) bool {
@@ -55,8 +57,11 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 // query is the list filter of Temporal that finds the jobs, and perhaps others.
 func (f ListFilter) query() string {
 	query := JobsQuery
-	if f.Running {
+	switch {
+	case f.Running:
 		query += " AND ExecutionStatus = 'Running'"
+	case !f.EndedSince.IsZero():
+		query += fmt.Sprintf(" AND (ExecutionStatus = 'Running' OR CloseTime >= '%s')", f.EndedSince.UTC().Format(time.RFC3339))
 	}
 	if limits.CheckPlainName("job", f.Name, limits.MaxName) == nil {
 		query += " AND WorkflowId STARTS_WITH '" + f.Name + "'"

@@ -39,6 +39,8 @@ type connection struct {
 
 	keys  codecKeys
 	codec *jobs.Codec // set by options; nil: nothing is encrypted
+
+	metrics sdkclient.MetricsHandler // gets what Temporal's SDK measures; nil: nobody does
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
@@ -68,6 +70,7 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 		return nil, err
 	}
 	options.Logger = sdklog.NewStructuredLogger(newLogger(p.Stderr, verbose))
+	options.MetricsHandler = c.metrics
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, worker.DialOption())
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()

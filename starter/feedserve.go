@@ -54,7 +54,7 @@ Results above 64 KiB, and those of /results, are in the feeds' stores: it reads 
 that --allow names. Without it such a result is a StoredError.
 
 SIGTERM or Ctrl-C ends it: it takes no more requests, and those under way have --drain to finish.
-A second signal ends it at once. /health and /metrics need no token.`,
+A second signal ends it at once. /health, /readyz, /livez and /metrics need no token.`,
 		Example: `  stint feed serve --listen 127.0.0.1:8080
   curl -H 'Content-Type: application/json' -d '"a bird"' http://127.0.0.1:8080/v1/feeds/risk/call
   curl --data-binary @items.jsonl http://127.0.0.1:8080/v1/feeds/risk/put?wait=5s`,

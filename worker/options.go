@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,8 +98,8 @@ type Options struct {
 	// Logger gets the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 	// Metrics is the HOST:PORT of an HTTP endpoint for as long as the worker runs: GET /metrics is for
-	// Prometheus, GET /health returns the worker's state (see [Health]), with status 503 if it is not
-	// healthy. A port alone listens on this machine only; port 0 takes a free one (see
+	// Prometheus, GET /health, or /readyz, returns the worker's state (see [Health]), with status 503 if it is not
+	// healthy, GET /livez says whether the process should be left alone. A port alone listens on this machine only; port 0 takes a free one (see
 	// [Worker.MetricsAddress]). There is no authentication. Default: none.
 	Metrics string
 	// MeterProvider gets the same metrics, for programs that use OpenTelemetry themselves. The caller
@@ -114,9 +115,10 @@ type Options struct {
 	NoWorkflows bool
 	NoIO        bool
 
-	alone bool     // see embedded.Alone
-	reads []string // the same
-	label string   // see embedded.Among
+	alone   bool     // see embedded.Alone
+	reads   []string // the same
+	label   string   // see embedded.Among
+	exposed exposed  // see embedded.Expose
 	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
 	sampler calls.Sampler
 }
@@ -277,6 +279,9 @@ func init() {
 	}
 	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
+	embedded.SetExposed = func(options any, provider metric.MeterProvider, handler http.Handler) {
+		options.(*Options).exposed = exposed{provider, handler}
+	}
 }
 
 // joiner joins the parts of outputs as they come, if no other worker makes parts of these outputs.

@@ -53,7 +53,7 @@ func TestX2_Tokens(t *testing.T) {
 	for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer x", "Bearer " + first + "x", "Bearer " + first[:20], "Basic " + first, first, "Bearer " + second} {
 		require.Equal(t, 401, status(wrong), wrong)
 	}
-	for _, path := range []string{"/health", "/metrics", "/openapi.json"} {
+	for _, path := range []string{"/health", "/readyz", "/livez", "/metrics", "/openapi.json"} {
 		require.Equal(t, 200, s.send(http.MethodGet, path, "", nil).status, "these need none")
 	}
 	for _, rt := range s.gateway.routes {

@@ -120,7 +120,8 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux(), pause: maxPause, reading: writeLimit, rest: bodyLimit,
 	}
-	g.own = endpoint.Routes(metrics, func() (any, bool) { h := g.health(); return h, h.Healthy })
+	ready := func() (any, bool) { h := g.health(); return h, h.Healthy }
+	g.own = endpoint.Routes(metrics, ready, func() (any, bool) { return g.health(), true })
 	g.routes = []route{
 		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", items: true, handle: g.put},
 		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", items: true, handle: g.call},
@@ -130,6 +131,8 @@ func New(o Options) (*Gateway, error) {
 		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.plain(closeFeed)},
 		{name: "openapi", method: http.MethodGet, path: "/openapi.json", open: true, handle: describe},
 		{name: "health", method: http.MethodGet, path: "/health", open: true, handle: g.ours},
+		{name: "readyz", method: http.MethodGet, path: "/readyz", open: true, handle: g.ours},
+		{name: "livez", method: http.MethodGet, path: "/livez", open: true, handle: g.ours},
 		{name: "metrics", method: http.MethodGet, path: "/metrics", open: true, handle: g.ours},
 	}
 	for _, r := range g.routes {
