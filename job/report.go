@@ -381,6 +381,8 @@ type Report struct {
 	// Failures are the failed items whose records are in the errors file, by kind, type and pattern of their messages: the
 	// 20 largest groups, and one for all others, if there are any. Of a job that has completed, or has failed.
 	Failures []FailureGroup `json:"failures,omitempty"`
+	// Samples are what the job was at moments of its life, the oldest first: some 200, which thin out.
+	Samples []Sample `json:"samples,omitempty"`
 
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`
