@@ -17,7 +17,7 @@ var layers = []string{
 	"internal/base/text", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
 	"internal/base/backoff", "internal/base/location", "internal/base/jsonscan", "internal/base/codec",
 	"internal/base/collector", "internal/base/loopback", "internal/base/limits", "internal/base/formats",
-	"internal/base/calltimes", "python", "job", "internal/wire", "timers",
+	"internal/base/calltimes", "internal/base/samples", "python", "job", "internal/wire", "timers",
 	"internal/temporal/embedded", "internal/temporal/search", "internal/temporal/lookup", "internal/temporal/orphans",
 	"internal/temporal/entry", "internal/temporal/devserver", "internal/feedclient", "internal/feedclient/feedsim",
 	"jobs",
@@ -97,8 +97,8 @@ func TestArrows_BetweenFolders(t *testing.T) {
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/base/text", "internal/base/location", "internal/base/limits", "internal/base/formats", "internal/base/calltimes"},
-		"jobs":   {"job", "internal/base/limits", "internal/base/backoff", "internal/base/jsonscan", "internal/base/location", "internal/base/text", "internal/base/trap", "internal/wire", "internal/temporal/search", "internal/temporal/lookup", "internal/feedclient"},
+		"job":    {"internal/base/text", "internal/base/location", "internal/base/limits", "internal/base/formats", "internal/base/calltimes", "internal/base/samples"},
+		"jobs":   {"job", "internal/base/limits", "internal/base/backoff", "internal/base/jsonscan", "internal/base/location", "internal/base/samples", "internal/base/text", "internal/base/trap", "internal/wire", "internal/temporal/search", "internal/temporal/lookup", "internal/feedclient"},
 		"timers": {},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)

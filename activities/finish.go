@@ -62,7 +62,7 @@ func (a *Activities) Commit(ctx context.Context, in wire.CommitInput) (wire.Comm
 // WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it
 // writes nothing: that run reports for itself.
 func (a *Activities) WriteReport(ctx context.Context, in wire.ReportInput) error {
-	data, err := json.MarshalIndent(in.Report, "", "  ")
+	data, err := json.MarshalIndent(in.Report.WithSamples(), "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

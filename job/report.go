@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/text"
 )
 
@@ -136,8 +137,12 @@ type Outcomes struct {
 	ForcedOmitted int         `json:"forced_omitted,omitempty"`
 	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
+	// Slowest are the batches that took longest, the slowest first: at most [samples.MaxSlowest]. Loops have none.
+	Slowest []samples.Batch `json:"slowest,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
+	// Life is what Samples are made of, as it travels and adds up. Reports that clients return have Samples instead.
+	Life samples.Packed `json:"life,omitempty"`
 }
 
 // Add adds those of another leg. Stages are added to those of the same names, whose pools and windows stay; others are
@@ -151,7 +156,9 @@ func (o *Outcomes) Add(more Outcomes) {
 	o.Forced, omitted = atMost(limits.MaxForced, o.Forced, more.Forced)
 	o.ForcedOmitted += omitted + more.ForcedOmitted
 	o.Workers = addWorkers(o.Workers, more.Workers)
+	o.Slowest = samples.Slowest(o.Slowest, more.Slowest)
 	o.Stages = addStages(o.Stages, more.Stages)
+	o.Life = o.Life.Plus(more.Life)
 }
 
 // atMost appends one list to another, up to a length, and returns how many are left out.
@@ -381,7 +388,9 @@ type Report struct {
 	// Failures are the failed items whose records are in the errors file, by kind, type and pattern of their messages: the
 	// 20 largest groups, and one for all others, if there are any. Of a job that has completed, or has failed.
 	Failures []FailureGroup `json:"failures,omitempty"`
-	// Samples are what the job was at moments of its life, the oldest first: some 200, which thin out.
+	// Samples are what the job was at moments of its life, the oldest first: at most [samples.Most], evenly over all the
+	// time in which something was done. They begin with the first run of a job that was resumed, and with this run of a
+	// redrive; what was done at times that are not known is in the first one. The last one has all items that are done.
 	Samples []Sample `json:"samples,omitempty"`
 
 	Started time.Time  `json:"started"`

@@ -1,19 +1,20 @@
 package job
 
-import "time"
+import "github.com/stint-run/stint/internal/base/samples"
 
-// Sample is what a job was at a moment of its life.
-type Sample struct {
-	At     time.Time `json:"at"`
-	OK     int64     `json:"ok"`
-	Failed int64     `json:"failed,omitempty"`
-	Reused int64     `json:"reused,omitempty"`
-	// P50, P95 and Max are how long the calls before it took, since the sample before, in nanoseconds.
-	P50 time.Duration `json:"p50_ns,omitempty"`
-	P95 time.Duration `json:"p95_ns,omitempty"`
-	Max time.Duration `json:"max_ns,omitempty"`
-	// Since the sample before:
-	Expiries int64 `json:"expiries,omitempty"`
-	Deaths   int64 `json:"deaths,omitempty"`
-	Retries  int64 `json:"retries,omitempty"`
+// Sample is what a job was at a moment of its life: how many items were done by then, and, since the sample before, how
+// long calls took and what went wrong.
+type Sample = samples.Sample
+
+// WithSamples returns the report as it is shown: with Samples, which are made of Life.
+func (r Report) WithSamples() Report {
+	if r.Life != nil {
+		r.Samples, r.Life = r.Life.Series().Samples(), nil
+	}
+	return r
+}
+
+// SettleLife has the items of Life add up to those of the report: others than legs have counted some of them.
+func (r *Report) SettleLife() {
+	r.Life = r.Life.Settled(r.Started, samples.Counts{samples.OK: r.OK, samples.Failed: r.Failed, samples.Reused: r.Reused})
 }

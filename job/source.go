@@ -84,14 +84,14 @@ type Loop struct {
 	// Every is the interval, 1 ms … 10 years: tick k of a slot is due k intervals after its first tick. 0: back to
 	// back, each tick as soon as the one before has ended.
 	Every time.Duration `json:"every,omitempty"`
-	// CatchUp says what becomes of ticks that are due while an earlier one still runs: [CatchUpAll] (default) runs
+	// CatchUp says what becomes of ticks that are due while an earlier one still runs: "all" (default) runs
 	// them back to back afterwards, [CatchUpSkip] leaves them out. It needs Every.
 	CatchUp string `json:"catch_up,omitempty"`
 }
 
 // The values of Loop.CatchUp.
 const (
-	CatchUpAll  = "all"
+	catchUpAll  = "all"
 	CatchUpSkip = "skip"
 )
 
@@ -157,7 +157,7 @@ func (s *Spec) sourceDefaults() {
 		loop := *s.Loop
 		setDefault(&loop.Slots, 1)
 		if loop.Every > 0 {
-			setDefault(&loop.CatchUp, CatchUpAll)
+			setDefault(&loop.CatchUp, catchUpAll)
 		}
 		setDefault(&s.Format, "jsonl")
 		setDefault(&s.OnError, OnErrorStop)
@@ -282,8 +282,8 @@ func (l *Loop) check(s Spec) []error {
 		errs = append(errs, fieldError("Loop.Slots", "%d: use 1 to %d", l.Slots, limits.MaxSlots))
 	}
 	switch {
-	case l.CatchUp != "" && l.CatchUp != CatchUpAll && l.CatchUp != CatchUpSkip:
-		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, CatchUpAll, CatchUpSkip))
+	case l.CatchUp != "" && l.CatchUp != catchUpAll && l.CatchUp != CatchUpSkip:
+		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, catchUpAll, CatchUpSkip))
 	case l.CatchUp != "" && l.Every == 0:
 		errs = append(errs, fieldError("Loop.CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Loop.Every", l.CatchUp))
 	}

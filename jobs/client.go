@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
@@ -82,6 +83,9 @@ type StartOptions struct {
 	// Spent and Lost are what the job's earlier runs have used of services that are paid for ([job.Totals].Usage and
 	// LostUsage). They count for the job's budget. [Client.Resume] sets them.
 	Spent, Lost job.Usage
+	// Samples are those of the job's earlier runs ([job.Report].Samples), with which the report of the new one begins.
+	// [Client.Resume] sets them.
+	Samples []job.Sample
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
 	// Root is the first of the runs that the new one continues (see [Client.RootRun]). [Client.Resume] sets it.
@@ -138,7 +142,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Life: samples.Of(o.Samples).Pack(), Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err = c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes
@@ -312,6 +316,11 @@ func (r *Run) ownReport(ctx context.Context) (job.Report, error) {
 
 // reportWith asks a job that runs for its report, and reads that of another.
 func (r *Run) reportWith(ctx context.Context, ask func(context.Context) (job.Report, error)) (job.Report, error) {
+	report, err := r.anyReport(ctx, ask)
+	return report.WithSamples(), err
+}
+
+func (r *Run) anyReport(ctx context.Context, ask func(context.Context) (job.Report, error)) (job.Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return job.Report{}, err

@@ -23,7 +23,7 @@ func (r *Run) Wait(ctx context.Context) (job.Report, error) {
 	var report job.Report
 	err := r.client.temporal.GetWorkflow(ctx, r.name, r.run).Get(ctx, &report)
 	if err == nil {
-		return report, nil
+		return report.WithSamples(), nil
 	}
 	return reportOfError(r.name, err)
 }
@@ -50,6 +50,7 @@ func reportOfError(name string, err error) (job.Report, error) {
 	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.HasDetails() {
 		var report job.Report
 		if detailsErr := app.Details(&report); detailsErr == nil && report.Job != "" {
+			report = report.WithSamples()
 			return report, &FailedError{Report: report}
 		}
 	}

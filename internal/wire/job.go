@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/job"
 )
 
@@ -30,6 +31,8 @@ type StartInput struct {
 	// they have used for nothing.
 	Spent job.Usage `json:"spent,omitzero"`
 	Lost  job.Usage `json:"lost,omitzero"`
+	// Life is that of the earlier runs, according to their reports.
+	Life samples.Packed `json:"life,omitempty"`
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
 	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Sofar returns the outcomes of the leg, those of its earlier runs included.
+// Sofar returns the outcomes of the leg, those of its earlier runs included, without its life (see Result).
 func (d *Dispatcher) Sofar() wire.LegOutcomes { return d.sofar }
 
 // Progress returns what the queries and the report show.
@@ -36,9 +36,10 @@ func (d *Dispatcher) Flying(executions []string) []string {
 	return flying
 }
 
-// ProgressWith is Progress, and which of the executions are in flight.
+// ProgressWith is Progress with the leg's life, and which of the executions are in flight.
 func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
 	p := d.Progress()
+	p.Life = d.Life()
 	p.Flying = d.Flying(executions)
 	return p
 }

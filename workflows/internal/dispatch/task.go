@@ -354,4 +354,6 @@ func (d *Dispatcher) forgive(t *task) {
 	t.Suspicion, t.expired = t.expired.before, nil
 	t.Returns++
 	d.sofar.Totals.Expiries--
+	now := workflow.Now(d.ctx)
+	d.life.note(d.sofar.Totals, now, now, "")
 }
