@@ -235,6 +235,7 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 		totals.Reused += e.Reused
 		totals.Changed += e.Changed
 		totals.Again += e.Again
+		totals.Equal += e.Equal
 		totals.InputBytes += e.Length
 		if n := len(merged); n > 0 && merged[n-1].Source == e.Source &&
 			merged[n-1].Offset+merged[n-1].Length == e.Offset && merged[n-1].End() == e.First {

@@ -39,6 +39,7 @@ func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) 
 		b.Reused += e.Reused
 		b.Changed += e.Changed
 		b.Again += e.Again
+		b.Equal += e.Equal
 		b.Lines += e.Lines
 		b.Discarded += e.Discarded
 		if e.Part != "" {

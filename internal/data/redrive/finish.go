@@ -137,7 +137,7 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &merger{dir: f.Dir, ref: f.Ref, again: again, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
+	m := &merger{Remade: ledger.Remade{Dir: f.Dir, Ref: f.Ref, Key: f.Ref.MergedManifestKey}, again: again, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
 	defer m.outcomes.close()
 	joined, err := f.openOutput(ctx, m, fresh.Bytes)
 	if err != nil {
@@ -150,8 +150,8 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err := f.merge(ctx, m, before, links); err != nil {
 		return err
 	}
-	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.heads, m.first
-	f.Links = ledger.Along(f.Dir, m.heads)
+	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.Heads, m.first
+	f.Links = ledger.Along(f.Dir, m.Heads)
 	if f.Books, err = ledger.CheckBooks(ctx, f.Dir, f.Links, f.in.Redrive.Planned); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (f *finisher) merge(ctx context.Context, m *merger, before, again ledger.Li
 	}
 	delete(runs, f.Ref.Run)
 	f.Merged.Before = slices.Sorted(maps.Keys(runs))
-	return m.flush(ctx)
+	return m.Flush(ctx)
 }
 
 // copyTable gives the merged state its own source table.
@@ -219,8 +219,8 @@ func (f *finisher) copyTable(ctx context.Context, m *merger, key string) error {
 	if err != nil {
 		return err
 	}
-	m.ref.Sources = m.ref.MergedSourcesKey()
-	return inputs.WriteTable(ctx, f.Dir, m.ref.Sources, table)
+	m.Ref.Sources = m.Ref.MergedSourcesKey()
+	return inputs.WriteTable(ctx, f.Dir, m.Ref.Sources, table)
 }
 
 // sweepMerged removes from the store what the merged state does not need: of the redrive, and of all
