@@ -21,7 +21,9 @@ type Books struct {
 	Reused  int64 `json:"reused,omitempty"`
 	Changed int64 `json:"changed,omitempty"`
 	Again   int64 `json:"again,omitempty"`
-	Equal   int64 `json:"equal,omitempty"` // of [job.Totals]
+	// Equal are those of [job.Totals], without those that are Waiting for their outcome.
+	Equal   int64 `json:"equal,omitempty"`
+	Waiting int64 `json:"waiting,omitempty"`
 	// Lines are those of the results of a job that flattens them.
 	Lines int64 `json:"lines,omitempty"`
 	// Discarded are items of a feed that were removed before they were run.
@@ -75,9 +77,10 @@ type Entry struct {
 	Reused  int64 `json:"u,omitempty"`
 	Changed int64 `json:"uc,omitempty"`
 	Again   int64 `json:"ua,omitempty"`
-	// Equal are items that have the outcome of an equal one. Until Finish has given it to them they are among OK and
-	// Dropped, and have a line that says so.
-	Equal int64 `json:"uq,omitempty"`
+	// Equal are items that have the outcome of an equal one, and Waiting those that will have it: see package unique. These
+	// are among OK and Dropped until then, and have a line that says what they wait for.
+	Equal   int64 `json:"uq,omitempty"`
+	Waiting int64 `json:"uw,omitempty"`
 	// Lines are those of the results of a job that flattens them; in any other job each result is one.
 	Lines int64 `json:"ln,omitempty"`
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and

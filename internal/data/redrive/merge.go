@@ -110,7 +110,7 @@ type merger struct {
 	outcomes *outcomeReader
 	again    selection
 	out      mergedOutput
-	flatten  bool // the results of an item are any number of lines
+	flatten  bool            // the results of an item are any number of lines
 	first    *job.FirstError // of those that remain
 }
 
