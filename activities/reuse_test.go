@@ -301,7 +301,8 @@ func (r *reused) check(items []record, result wire.FinishResult, intact bool) {
 	for item := range called {
 		require.Contains(r.t, r.called, item)
 	}
-	require.Equal(r.t, []int64{int64(len(items)), ok, failed}, []int64{result.Books.Items, result.Books.OK, result.Books.Failed})
+	books := result.Books
+	require.Equal(r.t, []int64{int64(len(items)), ok, failed, int64(strings.Count(dropped, "\n"))}, []int64{books.Items, books.OK, books.Failed, books.Dropped})
 	if intact {
 		require.Equal(r.t, equal, result.Books.Equal)
 	}
