@@ -38,8 +38,8 @@ type Totals struct {
 	Reused  int64 `json:"reused,omitempty"`
 	Changed int64 `json:"changed,omitempty"`
 	Again   int64 `json:"again,omitempty"`
-	// Equal are items that have the outcome of an equal one before them. Until the job completes they count in OK and
-	// Dropped. See [Spec].Unique.
+	// Equal are items that have the outcome of an equal one before them. Until the job completes all of them count in OK.
+	// See [Spec].Unique.
 	Equal int64 `json:"equal,omitempty"`
 	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
 	// one line.

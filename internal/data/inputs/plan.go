@@ -249,7 +249,7 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
 		totals.OK += e.OK
 		totals.Failed += e.Failed
-		totals.Dropped += e.Dropped
+		totals.Dropped += e.Dropped - e.Waiting
 		totals.Lines += e.Lines
 		totals.Reused += e.Reused
 		totals.Changed += e.Changed

@@ -15,7 +15,7 @@ import (
 // part has no notes, or damaged ones, nothing is written: its items run again. One goroutine may use it.
 type Refill struct {
 	ctx    context.Context
-	in     io.Closer
+	in     io.Closer // nil: there are no notes
 	frames noteReader // nil ranges and block: see next
 	block  block
 	at     int  // of the block
@@ -28,6 +28,7 @@ func OpenRefill(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, out *No
 	r := &Refill{ctx: ctx, out: out}
 	in, err := dir.Open(ctx, ledger.DigestsKey(e.Owner, e.Entry), 0, -1)
 	if errors.Is(err, fs.ErrNotExist) {
+		r.whole = e.Bytes == 0 // none of its items had anything to note
 		return r, nil
 	}
 	if err != nil {
@@ -43,7 +44,7 @@ func OpenRefill(ctx context.Context, dir store.Dir, e ledger.OwnedEntry, out *No
 func (r *Refill) Result(result []byte) (kept bool, err error) {
 	for {
 		i, ok, err := r.next()
-		if err != nil || !ok {
+		if r.whole = r.whole && ok; err != nil || !ok {
 			return false, err
 		}
 		d := r.block.digest(i)
@@ -104,6 +105,9 @@ func (r *Refill) Commit() error {
 // next returns the place of the next item in the block; false: there is none, or it is damaged.
 func (r *Refill) next() (at int, ok bool, err error) {
 	for r.whole && r.at == r.block.count() {
+		if r.in == nil {
+			return 0, false, nil
+		}
 		isRanges, err := r.frames.next()
 		switch {
 		case err == io.EOF:
