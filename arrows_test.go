@@ -23,7 +23,7 @@ var layers = []string{
 	"jobs",
 	"internal/data/pipeline", "internal/data/records", "internal/data/store/object", "internal/data/store/local",
 	"internal/data/store/bucket", "internal/data/store", "internal/data/failures", "internal/data/ledger", "internal/data/stages",
-	"internal/data/stages/stagestest", "internal/data/reuse", "internal/data/newfiles", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
+	"internal/data/stages/stagestest", "internal/data/reuse", "internal/data/unique", "internal/data/newfiles", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
 	"internal/data/feeds", "internal/data/loops",
 	"internal/run/watchdog", "internal/run/frames", "internal/run/meters", "internal/run/guard", "internal/run/command",
 	"internal/run/remote",

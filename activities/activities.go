@@ -71,6 +71,7 @@ import (
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/internal/data/reuse"
+	"github.com/stint-run/stint/internal/data/unique"
 	"github.com/stint-run/stint/internal/run/calls"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
@@ -139,6 +140,7 @@ type Activities struct {
 	brake      calls.Brake
 	distrust   distrust
 	indexes    reuse.Cache
+	twins      unique.Cache
 	progress   progress
 	left       leftCalls
 	closed     chan struct{} // by Close

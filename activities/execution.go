@@ -31,6 +31,7 @@ type execution struct {
 	source   source
 	sink     sink
 	reuse    *reusing                   // nil: the job takes and keeps no results of earlier runs
+	awaited  bool                       // items of the run may wait for the outcomes of the batch
 	loop     atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch    *calls.Watch
 	slot     calls.Slot

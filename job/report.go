@@ -39,6 +39,9 @@ type Totals struct {
 	Reused  int64 `json:"reused,omitempty"`
 	Changed int64 `json:"changed,omitempty"`
 	Again   int64 `json:"again,omitempty"`
+	// Equal are items that have the outcome of an equal one before them. Until the job completes all of them count in OK.
+	// See [Spec].Unique.
+	Equal int64 `json:"equal,omitempty"`
 	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
 	// one line.
 	Lines int64 `json:"lines,omitempty"`
@@ -85,6 +88,7 @@ func (t *Totals) Add(o Totals) {
 	t.Reused += o.Reused
 	t.Changed += o.Changed
 	t.Again += o.Again
+	t.Equal += o.Equal
 	t.Lines += o.Lines
 	t.Between += o.Between
 	t.Batches += o.Batches

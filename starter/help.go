@@ -39,7 +39,7 @@ var flagGroups = []struct {
 	{"Input", []string{"file", "format", "items", "null"}, []string{"delimiter", "quote", "new-files", "new-files-list", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "priority", "batch-bytes", "rate", "cpus"}},
-	{"Only what is new", []string{"reuse"}, reuseNames},
+	{"Only what is new", []string{"reuse"}, append(slices.Clip(reuseNames), "unique")},
 	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "retry", "no-retry", "batch-timeout", "expiry", "restarts", "ready",

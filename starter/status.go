@@ -184,6 +184,7 @@ func printCounts(row rows, r job.Report) {
 	if r.ReusedFrom != "" {
 		row("reused", "%s", describeReuse(r))
 	}
+	row.count("equal", r.Equal, "item", " with the outcome of an equal one")
 	if r.Lines > 0 {
 		row("results", "%s, in the lists of the items", text.Thousands(r.Lines))
 	}

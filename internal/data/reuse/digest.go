@@ -22,6 +22,17 @@ func (d Digest) append(to []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(to, d.ID), d.Content)
 }
 
+// Bytes returns the digest as DigestOf takes it.
+func (d Digest) Bytes() []byte { return d.append(make([]byte, 0, digestSize)) }
+
+// DigestOf returns the digest that Bytes has encoded; false: it is none.
+func DigestOf(b []byte) (Digest, bool) {
+	if len(b) != digestSize {
+		return Digest{}, false
+	}
+	return digestAt(b), true
+}
+
 func digestAt(b []byte) Digest {
 	return Digest{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
 }
@@ -39,6 +50,15 @@ type Hasher struct {
 	k0, k1       uint64
 	key, changed string
 	line         []byte
+}
+
+// NewContentHasher returns a Hasher with a new key. Items have one digest if all that is in them is the same.
+func NewContentHasher() *Hasher {
+	h, err := NewHasher(&wire.Reuse{HashKey: NewHashKey()})
+	if err != nil {
+		panic(err) // the key is one
+	}
+	return h
 }
 
 // NewHasher returns the Hasher of a job. It returns an error if the hash key is none.
