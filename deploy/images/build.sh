@@ -5,6 +5,7 @@
 #
 #   deploy/images/build.sh             # all of them; those that are there already are left alone
 #   deploy/images/build.sh --force s3  # some of them anew: debian golang postgres temporal ui s3 aws stint
+#   deploy/images/build.sh --names     # prints the names only
 #
 # PODMAN is the command for podman, BIN a directory in which the programs are kept (.stint/images).
 set -eu
@@ -16,13 +17,23 @@ bin=$(mkdir -p "${BIN:-.stint/images}" && cd "${BIN:-.stint/images}" && pwd)
 # named PREFIX: the name that the compose file has for an image, in full.
 named() {
 	name=$(sed -n "s,^ *image: *\($1:[^ ]*\).*,\1,p" docker-compose.yml | head -1)
-	case $1 in */*) echo "docker.io/$name" ;; *) echo "docker.io/library/$name" ;; esac
+	case $1 in
+	*/*) echo "docker.io/$name" ;;
+	stint) echo "localhost/$name" ;;
+	*) echo "docker.io/library/$name" ;;
+	esac
 }
+
+# golang: the name that the Dockerfile has for its Go.
+golang() { echo "docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\).*/\1/p' Dockerfile)"; }
+
+# source_of MODULE@VERSION: the directory of a module's source.
+source_of() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p'; }
 
 # program NAME MODULE[@VERSION] PACKAGE: compiles a program of a module as that module wants it, into $bin.
 program() {
 	[ -x "$bin/$1" ] && return
-	directory=$(go mod download -json "$2" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
+	directory=$(source_of "$2")
 	echo "compiling $1 from $2" >&2
 	CGO_ENABLED=0 go build -C "$directory" -trimpath -ldflags='-s -w' -o "$bin/$1" "./$3"
 	cp "$directory/LICENSE" "$bin/$1.LICENSE"
@@ -55,8 +66,7 @@ make_debian() {
 make_golang() {
 	mkdir -p "$bin/go"
 	cp -a "$(go env GOROOT)/." "$bin/go/"
-	name=$(sed -n 's/^FROM \(golang:[^ ]*\).*/\1/p' Dockerfile)
-	image golang "docker.io/library/$name" --env "GOPROXY=$(go env GOPROXY)" --env "GOSUMDB=$(go env GOSUMDB)"
+	image golang "$(golang)" --env "GOPROXY=$(go env GOPROXY)" --env "GOSUMDB=$(go env GOSUMDB)"
 	rm -rf "$bin/go"
 }
 
@@ -67,8 +77,7 @@ make_temporal() {
 	program temporal-server "$server" cmd/server
 	program temporal-sql-tool "$server" cmd/tools/sql
 	program temporal github.com/temporalio/cli@v1.5.1 cmd/temporal
-	directory=$(go mod download -json "$server" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-	cp "$directory/docker/scripts/sh/entrypoint.sh" "$bin/temporal-entrypoint"
+	cp "$(source_of "$server")/docker/scripts/sh/entrypoint.sh" "$bin/temporal-entrypoint"
 	image temporal "$(named temporalio/server)"
 	image admin-tools "$(named temporalio/admin-tools)"
 }
@@ -76,8 +85,7 @@ make_temporal() {
 make_ui() {
 	module=github.com/temporalio/ui-server/v2
 	program ui-server "$module@$(required $module)" cmd/server
-	directory=$(go mod download -json "$module@$(required $module)" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-	cp "$directory/config/docker.yaml" "$bin/ui.yaml"
+	cp "$(source_of "$module@$(required $module)")/config/docker.yaml" "$bin/ui.yaml"
 	image ui "$(named temporalio/ui)"
 }
 
@@ -87,8 +95,7 @@ make_s3() {
 	# The module's releases have no "v" before their numbers, so that a proxy may know only some of them.
 	version=$(go list -m -f '{{.Version}}' "$module@${tag##*:}" 2>/dev/null || echo latest)
 	program weed "$module@$version" weed
-	directory=$(go mod download -json "$module@$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-	cp "$directory/docker/entrypoint.sh" "$bin/s3-entrypoint"
+	cp "$(source_of "$module@$version")/docker/entrypoint.sh" "$bin/s3-entrypoint"
 	image s3 "$tag"
 }
 
@@ -96,32 +103,38 @@ make_aws() { image aws "$(named amazon/aws-cli)"; }
 
 # What the compose file's workers run: from the Dockerfile, as it is.
 make_stint() {
-	$podman build --isolation chroot --network host --pull=never --target python --tag "$(named stint | sed 's,docker.io/library,localhost,')" .
+	$podman build --isolation chroot --network host --pull=never --target python --tag "$(named stint)" .
 }
 
-# made IMAGE: the name of one image of each recipe.
+# made RECIPE: the names of the images of a recipe.
 made() {
 	case $1 in
 	debian) echo docker.io/library/debian:trixie-slim ;;
-	golang) echo "docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\).*/\1/p' Dockerfile)" ;;
-	temporal) named temporalio/admin-tools ;;
+	golang) golang ;;
+	temporal) named temporalio/server && named temporalio/admin-tools ;;
 	ui) named temporalio/ui ;;
 	s3) named chrislusf/seaweedfs ;;
 	aws) named amazon/aws-cli ;;
-	stint) named stint | sed 's,docker.io/library,localhost,' ;;
 	*) named "$1" ;;
 	esac
 }
 
-force=
-if [ "${1-}" = --force ]; then
-	force=yes
-	shift
-fi
+there() {
+	for name in $(made "$1"); do
+		$podman image exists "$name" || return
+	done
+}
+
+force= names=
+case ${1-} in
+--force) force=yes && shift ;;
+--names) names=yes && shift ;;
+esac
 for recipe in ${*:-debian golang postgres temporal ui s3 aws stint}; do
-	if [ -z "$force" ] && $podman image exists "$(made "$recipe")"; then
-		continue
+	if [ "$names" ]; then
+		made "$recipe"
+	elif [ "$force" ] || ! there "$recipe"; then
+		echo "== $recipe" >&2
+		"make_$recipe"
 	fi
-	echo "== $recipe" >&2
-	"make_$recipe"
 done

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stint-run/stint/internal/base/trap"
 )
 
 // host is a machine of the cluster: a network namespace, which is connected to the one of the servers by a wire.
@@ -28,11 +29,11 @@ type host struct {
 	worker          *process
 }
 
-// process is a program on a host. Its methods are used by one goroutine at a time.
+// process is a program on a host. It is used by one goroutine.
 type process struct {
 	cmd   *exec.Cmd
-	ended chan struct{}
-	log   *os.File
+	ended <-chan error // once
+	over  bool
 }
 
 // diskSize is the size of a host's disk for temporary files, for mount.
@@ -122,37 +123,32 @@ func (h *host) startIn(log string, env []string, argv ...string) (*process, erro
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	p := &process{cmd: cmd, ended: make(chan struct{}), log: file}
-	go func() {
-		_ = cmd.Wait() // whoever ended it knows
-		_ = file.Close()
-		close(p.ended)
-	}()
-	return p, nil
+	return &process{cmd: cmd, ended: trap.Go("waiting for "+log, func() error { return errors.Join(cmd.Wait(), file.Close()) })}, nil
 }
 
 // signal sends a signal, and waits until the process has ended, for so long at most; then it is killed.
 func (p *process) signal(s syscall.Signal, grace time.Duration) {
 	_ = p.cmd.Process.Signal(s) // it may have ended
-	select {
-	case <-p.ended:
-	case <-time.After(grace):
+	if !p.endsWithin(grace) {
 		p.kill()
 	}
 }
 
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
+// endsWithin waits until the process has ended, for so long at most, and reports whether it has.
+func (p *process) endsWithin(d time.Duration) bool {
+	if !p.over {
+		select {
+		case <-p.ended: // how does not matter
+			p.over = true
+		case <-time.After(d):
+		}
+	}
+	return p.over
 }
 
-func (p *process) running() bool {
-	select {
-	case <-p.ended:
-		return false
-	default:
-		return true
-	}
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	p.endsWithin(patience)
 }
 
 // close ends what runs on the host, and removes it.
@@ -191,16 +187,4 @@ func finish(cmd *exec.Cmd) error {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, said.String())
 	}
 	return nil
-}
-
-// tail returns the end of a host's log.
-func (h *host) tail(log string) string {
-	f, err := os.Open(filepath.Join(h.dir, log+".log"))
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	_, _ = f.Seek(-3000, io.SeekEnd) // a shorter one is read whole
-	data, _ := io.ReadAll(f)
-	return string(data)
 }

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/job"
 )
 
@@ -71,7 +72,7 @@ type running struct {
 	name    string
 	began   time.Time
 	reached chan int // percent
-	ended   chan error
+	ended   <-chan error
 	report  job.Report
 }
 
@@ -80,11 +81,11 @@ func (l *lab) begin(ctx context.Context, name string) (*running, error) {
 	start := l.servers.host.command(ctx, l.programs.stint, "start", "--name", name, "--pool", pool, "--fresh",
 		"--expiry", expiry.String(), "--batch-items", fmt.Sprint(max(l.input.items/batches, 1)),
 		"s3://"+bucket+"/in/lines.txt"+inBucket, "-o", "s3://"+bucket+"/out/"+name+".txt"+inBucket)
-	r := &running{name: name, began: time.Now(), reached: make(chan int, 1000), ended: make(chan error, 1)}
+	r := &running{name: name, began: time.Now(), reached: make(chan int, 1000)}
 	if err := finish(start); err != nil {
 		return nil, err
 	}
-	go func() { r.ended <- l.follow(ctx, r) }()
+	r.ended = trap.Go("watching", func() error { return l.follow(ctx, r) })
 	return r, nil
 }
 
@@ -101,24 +102,29 @@ func (l *lab) follow(ctx context.Context, r *running) error {
 		return err
 	}
 	defer log.Close()
-	go func() {
-		lines := bufio.NewScanner(io.TeeReader(said, log))
-		for lines.Scan() {
-			var line struct{ Percent *float64 }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Percent != nil {
-				select {
-				case r.reached <- int(*line.Percent):
-				default:
-				}
-			}
-		}
-	}()
-	err = watch.Run()
-	_ = write.Close()
+	read := trap.Go("reading progress", func() error { return r.read(io.TeeReader(said, log)) })
+	err = errors.Join(watch.Run(), write.Close(), <-read)
 	if err != nil {
 		return fmt.Errorf("watching %s: %w\n%s", r.name, err, last.String())
 	}
 	return json.Unmarshal(last.Bytes(), &r.report)
+}
+
+// read reads what 'stint watch --json' says while the job runs.
+func (r *running) read(from io.Reader) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line struct{ Percent *float64 }
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Percent == nil {
+			continue
+		}
+		select {
+		case r.reached <- int(*line.Percent):
+		default: // nobody waits for it
+		}
+	}
+	return lines.Err()
 }
 
 // until waits until a job has done a share of its items, in percent, or has ended.

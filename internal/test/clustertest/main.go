@@ -48,6 +48,7 @@ type options struct {
 	items    int
 	seed     uint64
 	only     string
+	run      string
 	long     bool
 	limit    time.Duration
 	keep     string
@@ -60,6 +61,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.items, "items", 100_000, "lines of a job")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "which packets get lost")
 	flags.StringVar(&o.only, "only", "", "only scenarios whose names contain this `text`")
+	flags.StringVar(&o.run, "run", "", "instead of the scenarios, a `command` for a shell, with Temporal at "+frontend)
 	flags.BoolVar(&o.long, "long", false, "all scenarios, also those that take long")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long one scenario may take")
 	flags.StringVar(&o.keep, "keep", "", "`directory` for logs, which is left; by default a temporary one")
@@ -80,6 +82,14 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	l, err := newLab(ctx, o)
 	defer l.close()
 	if err != nil {
+		return err
+	}
+	if o.run != "" {
+		cmd := l.servers.host.command(ctx, "sh", "-c", o.run)
+		cmd.Stdout = out
+		return finish(cmd)
+	}
+	if err := errors.Join(l.addHosts(ctx, o.seed), l.put(ctx, o.items)); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d lines, seed %d, %d hosts of %d slots, expiry %s\n\n| what fails | time | retries |\n|---|--:|--:|\n",
@@ -103,6 +113,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 // lab is a cluster, and a job's input in its bucket.
 type lab struct {
 	dir      string
+	prefix   string // of the names of network namespaces
 	keep     bool
 	limit    time.Duration
 	programs programs
@@ -125,25 +136,29 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	if err := errors.Join(os.Chmod(l.dir, 0o755), l.build(ctx, o.long)); err != nil {
 		return l, err
 	}
-	prefix := fmt.Sprintf("stint-%d-", os.Getpid())
-	core, err := newHost(ctx, prefix, "servers", l.dir, temporalAddress, append(storeEnv(), "TEMPORAL_ADDRESS="+frontend))
+	l.prefix = fmt.Sprintf("stint-%d-", os.Getpid())
+	core, err := newHost(ctx, l.prefix, "servers", l.dir, temporalAddress, append(storeEnv(), "TEMPORAL_ADDRESS="+frontend))
 	if err != nil {
 		return l, err
 	}
-	if l.servers, err = startServers(ctx, core, l.programs); err != nil {
-		return l, err
-	}
+	l.servers, err = startServers(ctx, core, l.programs)
+	return l, err
+}
+
+// addHosts makes the hosts of the workers.
+func (l *lab) addHosts(ctx context.Context, seed uint64) error {
+	core := l.servers.host
 	for i := range hosts {
-		h, err := newHost(ctx, prefix, fmt.Sprint("host", i), l.dir, netip.AddrFrom4([4]byte{10, 77, 1, byte(i + 1)}), core.env)
+		h, err := newHost(ctx, l.prefix, fmt.Sprint("host", i), l.dir, netip.AddrFrom4([4]byte{10, 77, 1, byte(i + 1)}), core.env)
 		if err != nil {
-			return l, err
+			return err
 		}
 		l.hosts = append(l.hosts, h)
-		if err := h.connect(ctx, core, o.seed+uint64(i)); err != nil {
-			return l, err
+		if err := h.connect(ctx, core, seed+uint64(i)); err != nil {
+			return err
 		}
 	}
-	return l, l.put(ctx, o.items)
+	return nil
 }
 
 // build builds the programs that were not given.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -142,7 +143,7 @@ func withLittleMemory(_ context.Context, l *lab) error {
 }
 
 // outOfMemory has another program take all memory of a host, where the kernel ends the worker first.
-func outOfMemory(ctx context.Context, l *lab) error {
+func outOfMemory(_ context.Context, l *lab) error {
 	h := l.hosts[0]
 	score := filepath.Join("/proc", strconv.Itoa(h.worker.cmd.Process.Pid), "oom_score_adj")
 	if err := os.WriteFile(score, []byte("1000"), 0); err != nil {
@@ -156,10 +157,8 @@ func outOfMemory(ctx context.Context, l *lab) error {
 	if err := h.join(hog.cmd.Process.Pid); err != nil {
 		return err
 	}
-	select {
-	case <-h.worker.ended:
-	case <-ctx.Done():
-		return ctx.Err()
+	if !h.worker.endsWithin(patience) {
+		return errors.New("the kernel has not ended the worker")
 	}
 	hog.kill()
 	return l.startWorker(h, l.programs.stint)

@@ -41,7 +41,7 @@ const (
 	inBucket = "?use_path_style=true"
 )
 
-// services of Temporal, each a process of its own.
+// services of Temporal, each a process of its own. The first one makes its records.
 var services = []string{"frontend", "history", "matching", "worker"}
 
 // servers are Temporal, its database and the bucket.
@@ -61,7 +61,7 @@ func startServers(ctx context.Context, h *host, p programs) (*servers, error) {
 			return s, err
 		}
 	}
-	for _, step := range []func(context.Context) error{s.startBucket, s.makeDatabase, s.makeSchema, s.startTemporal, s.makeNamespace} {
+	for _, step := range []func(context.Context) error{s.startBucket, s.makeDatabase, s.makeSchema, s.startTemporal} {
 		if err := step(ctx); err != nil {
 			return s, err
 		}
@@ -126,9 +126,18 @@ func (s *servers) makeSchema(ctx context.Context) error {
 	return finish(cmd)
 }
 
-func (s *servers) startTemporal(context.Context) error {
-	for _, name := range services {
+// startTemporal starts the frontend, and then the others: of several that meet an empty database all but one end.
+func (s *servers) startTemporal(ctx context.Context) error {
+	for i, name := range services {
 		if err := s.startService(name); err != nil {
+			return err
+		}
+		if i > 0 {
+			continue
+		}
+		if err := s.await(ctx, "Temporal", func(ctx context.Context) error {
+			return finish(s.host.command(ctx, s.programs.self, "role", "namespace"))
+		}); err != nil {
 			return err
 		}
 	}
@@ -144,12 +153,6 @@ func (s *servers) startService(name string) error {
 	}, s.programs.temporal, "start")
 	s.temporal[name] = p
 	return err
-}
-
-func (s *servers) makeNamespace(ctx context.Context) error {
-	return s.await(ctx, "Temporal", func(ctx context.Context) error {
-		return finish(s.host.command(ctx, s.programs.self, "role", "namespace"))
-	})
 }
 
 // startBucket starts SeaweedFS, or, where there is none, a store that keeps everything in memory.

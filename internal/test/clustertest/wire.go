@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/trap"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,8 +49,9 @@ func newWire(from, to, device string, seed uint64) (*wire, error) {
 		}
 		w.ends[i] = end
 	}
-	go w.carry(w.ends[0], w.ends[1], rand.New(rand.NewPCG(seed, 0)))
-	go w.carry(w.ends[1], w.ends[0], rand.New(rand.NewPCG(seed, 1)))
+	for i := range w.ends {
+		trap.Go("a wire", func() error { return w.carry(w.ends[i], w.ends[1-i], rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}
 	return w, nil
 }
 
@@ -70,20 +72,21 @@ type packet struct {
 }
 
 // carry brings packets from one end to the other, in order, until the ends are closed.
-func (w *wire) carry(from, to *os.File, random *rand.Rand) {
+func (w *wire) carry(from, to *os.File, random *rand.Rand) error {
 	way := make(chan packet, queued)
 	defer close(way)
-	go func() {
+	trap.Go("the end of a wire", func() error {
 		for p := range way {
 			time.Sleep(time.Until(p.due))
 			_, _ = to.Write(p.data) // a device that is down loses it
 		}
-	}()
+		return nil
+	})
 	buffer := make([]byte, mtu)
 	for {
 		n, err := from.Read(buffer)
 		if err != nil {
-			return
+			return err
 		}
 		c := w.now.Load()
 		if c.drops(buffer[:n], random) {
@@ -107,18 +110,14 @@ func (c *conditions) drops(p []byte, random *rand.Rand) bool {
 
 // tun makes a TUN device in a network namespace, and opens it.
 func tun(namespace, name string) (*os.File, error) {
-	type result struct {
-		f   *os.File
-		err error
-	}
-	done := make(chan result)
-	go func() { // its thread, which is in the other namespace, ends with it
-		runtime.LockOSThread()
-		f, err := openTun(namespace, name)
-		done <- result{f, err}
-	}()
-	r := <-done
-	return r.f, r.err
+	var f *os.File
+	err := <-trap.Go("making a device", func() error {
+		runtime.LockOSThread() // which is in the other namespace then, and ends with the goroutine
+		var err error
+		f, err = openTun(namespace, name)
+		return err
+	})
+	return f, err
 }
 
 func openTun(namespace, name string) (*os.File, error) {
