@@ -2,8 +2,9 @@
 # 'docker compose' over podman, with the images of deploy/images/build.sh ('make images'), where there is no Docker:
 #
 #   deploy/podman.sh up --detach
-#   deploy/podman.sh run --rm starter list
+#   deploy/podman.sh run --rm --no-deps starter list
 #
+# (podman 4 names networks in another way than compose expects, which would make the other services anew without --no-deps.)
 # It serves Docker's API for as long as the command runs, and does what systemd's timers do for podman elsewhere: it asks
 # containers how they are. COMPOSE is the command for docker compose (docker-compose), PODMAN that for podman.
 set -eu

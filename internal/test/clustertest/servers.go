@@ -164,7 +164,7 @@ func (s *servers) startBucket(ctx context.Context) error {
 			return err
 		}
 		argv = []string{s.programs.weed, "mini", "-dir=" + data, "-ip=" + bucketAddress.String(), "-ip.bind=" + bucketAddress.String(),
-			"-admin.ui=false", "-webdav=false", "-master.telemetry=false"}
+			"-s3.port=8333", "-admin.ui=false", "-webdav=false", "-master.telemetry=false"}
 	}
 	if _, err := s.host.startIn("bucket", storeEnv(), argv...); err != nil {
 		return err
