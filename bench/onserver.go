@@ -20,7 +20,7 @@ func (b *bench) serverRows() []row {
 	if b.server == "" {
 		return nil
 	}
-	return []row{b.serverRow()}
+	return []row{b.serverRow(), b.scalingRow()}
 }
 
 // serverRow compares batches with activities of a bare workflow on a server that runs already: both have as many

@@ -84,6 +84,10 @@ func role(name string, args []string) error {
 		return stintOnServer(args[0], args[1], args[2], args[3])
 	case "temporal-server":
 		return bareOnServer(args[0], args[3])
+	case "two-workers":
+		return twoWorkers(args[0], args[1], args[2], args[3])
+	case "spin-worker":
+		return spinWorker(args[0], args[1])
 	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-lists", "feed-batching":
 		return feedRole(name, args)
 	case "feed-client":

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,22 +19,18 @@ const skewVariable = "STINT_TEST_CLOCK"
 // buildLate builds stint with a clock that can be wrong. Go programs ask the kernel without a library, and namespaces of
 // time change only clocks that count from the start of the machine: so the package time is changed.
 func buildLate(ctx context.Context, dir string) (string, error) {
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	original, err := timeSource(ctx)
 	if err != nil {
 		return "", err
 	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(original)
 	if err != nil {
 		return "", err
 	}
-	const reads = "sec, nsec, mono := runtimeNow()\n"
-	head, rest, found := strings.Cut(string(text), "func Now() Time {")
-	if !found || !strings.Contains(rest, reads) {
-		return "", errors.New("package time of this Go is another one than expected: see " + original)
+	late, err := skewed(string(text))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", original, err)
 	}
-	late := strings.Replace(head, "import (", "import (\n\t\"syscall\"", 1) +
-		"func Now() Time {" + strings.Replace(rest, reads, reads+"\tsec += skew\n", 1) + skewText
 	overlay := filepath.Join(dir, "overlay.json")
 	changed := filepath.Join(dir, "time.go")
 	program := filepath.Join(dir, "stint-late")
@@ -43,6 +40,22 @@ func buildLate(ctx context.Context, dir string) (string, error) {
 	}
 	return program, errors.Join(os.WriteFile(changed, []byte(late), 0o600), os.WriteFile(overlay, replace, 0o600),
 		run(ctx, "go", "build", "-overlay", overlay, "-o", program, "github.com/stint-run/stint"))
+}
+
+// timeSource returns where this Go has the clock.
+func timeSource(ctx context.Context) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	return filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go"), err
+}
+
+// skewed returns the text of the file time.go of package time, with a clock that can be wrong.
+func skewed(text string) (string, error) {
+	const imports, now, reads = "import (\n", "func Now() Time {", "sec, nsec, mono := runtimeNow()\n"
+	head, rest, found := strings.Cut(text, now)
+	if !found || !strings.Contains(head, imports) || !strings.Contains(rest, reads) {
+		return "", errors.New("package time of this Go is another one than expected")
+	}
+	return strings.Replace(head, imports, imports+"\t\"syscall\"\n", 1) + now + strings.Replace(rest, reads, reads+"\tsec += skew\n", 1) + skewText, nil
 }
 
 const skewText = `

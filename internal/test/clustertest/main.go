@@ -50,6 +50,7 @@ type options struct {
 	only     string
 	run      string
 	long     bool
+	short    bool
 	limit    time.Duration
 	keep     string
 	programs programs
@@ -63,6 +64,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.only, "only", "", "only scenarios whose names contain this `text`")
 	flags.StringVar(&o.run, "run", "", "instead of the scenarios, a `command` for a shell, with Temporal at "+frontend)
 	flags.BoolVar(&o.long, "long", false, "all scenarios, also those that take long")
+	flags.BoolVar(&o.short, "short", false, "some scenarios only, as in CI")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long one scenario may take")
 	flags.StringVar(&o.keep, "keep", "", "`directory` for logs, which is left; by default a temporary one")
 	flags.StringVar(&o.programs.stint, "stint", "", "the program; by default it is built, as are the next two")
@@ -96,7 +98,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		o.items, o.seed, hosts, slots, expiry)
 	var failed []error
 	for i, s := range scenarios {
-		if !strings.Contains(s.name, o.only) || s.long && !o.long {
+		if !strings.Contains(s.name, o.only) || s.round == long && !o.long || s.round != quick && o.short {
 			continue
 		}
 		r, err := l.try(ctx, s, fmt.Sprintf("job-%d", i))

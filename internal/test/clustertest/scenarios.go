@@ -27,6 +27,15 @@ const (
 	little = 400 << 20
 )
 
+// round says in which runs of the command a scenario is.
+type round int
+
+const (
+	usual round = iota
+	quick       // also in the round of CI
+	long        // only in the long one
+)
+
 // scenario is something that goes wrong while a job runs.
 type scenario struct {
 	name string
@@ -34,8 +43,7 @@ type scenario struct {
 	fails func(ctx context.Context, l *lab) error
 	// workers, if set, starts them in another way than usual.
 	workers func(ctx context.Context, l *lab) error
-	// long: only the long round has it.
-	long bool
+	round   round
 }
 
 var both = []netip.Addr{temporalAddress, bucketAddress}
@@ -48,39 +56,39 @@ var scenarios = []scenario{
 	{name: "a host is cut off from the bucket, shorter than the expiry", fails: cut(shorter, bucketAddress)},
 	{name: "a host is cut off from the bucket, longer than the expiry", fails: cut(longer, bucketAddress)},
 	{name: "a host is cut off from both, shorter than the expiry", fails: cut(shorter, both...)},
-	{name: "a host is cut off from both, longer than the expiry", fails: cut(longer, both...)},
-	{name: "every host is cut off from both, longer than the expiry", fails: cutAll(longer, both...), long: true},
+	{name: "a host is cut off from both, longer than the expiry", fails: cut(longer, both...), round: quick},
+	{name: "every host is cut off from both, longer than the expiry", fails: cutAll(longer, both...), round: long},
 	{name: "packets are lost (5 %) and late (50 ms) on every host", fails: weather(conditions{loss: 0.05, delay: 50 * time.Millisecond})},
 	{name: "PostgreSQL is restarted", fails: restartPostgres(syscall.SIGINT)},
-	{name: "PostgreSQL is killed", fails: restartPostgres(syscall.SIGQUIT)},
-	{name: "Temporal is restarted, one service after the other", fails: restartTemporal(syscall.SIGTERM)},
-	{name: "Temporal is killed, one service after the other", fails: restartTemporal(syscall.SIGKILL), long: true},
+	{name: "PostgreSQL is killed", fails: restartPostgres(syscall.SIGQUIT), round: quick},
+	{name: "Temporal is restarted, one service after the other", fails: restartTemporal(syscall.SIGTERM), round: quick},
+	{name: "Temporal is killed, one service after the other", fails: restartTemporal(syscall.SIGKILL), round: long},
 	{name: "a worker is killed", fails: endWorker(syscall.SIGKILL, 0)},
-	{name: "a worker is stopped, with a grace that is too short", fails: endWorker(syscall.SIGTERM, tooShort)},
+	{name: "a worker is stopped, with a grace that is too short", fails: endWorker(syscall.SIGTERM, tooShort), round: quick},
 	{name: "a worker is stopped, with a grace that is long enough", fails: endWorker(syscall.SIGTERM, patience)},
 	{name: "a host has no memory left, and the worker is killed", workers: withLittleMemory, fails: outOfMemory},
 	{name: "a host's disk is full", fails: fullDisk},
-	{name: "the clock of a host is 90 s slow", workers: withClock(-skew), fails: nothing, long: true},
-	{name: "the clock of a host is 90 s fast", workers: withClock(skew), fails: nothing, long: true},
+	{name: "the clock of a host is 90 s slow", workers: withClock(-skew), fails: nothing, round: long},
+	{name: "the clock of a host is 90 s fast", workers: withClock(skew), fails: nothing, round: long},
 }
 
 func nothing(context.Context, *lab) error { return nil }
 
 // cut cuts one host off from some addresses, for so long.
-func cut(long time.Duration, from ...netip.Addr) func(context.Context, *lab) error {
+func cut(d time.Duration, from ...netip.Addr) func(context.Context, *lab) error {
 	return func(ctx context.Context, l *lab) error {
 		l.hosts[0].wire.set(conditions{cut: from})
 		defer l.hosts[0].wire.set(conditions{})
-		return wait(ctx, long)
+		return wait(ctx, d)
 	}
 }
 
 // cutAll cuts all hosts off from some addresses, for so long.
-func cutAll(long time.Duration, from ...netip.Addr) func(context.Context, *lab) error {
+func cutAll(d time.Duration, from ...netip.Addr) func(context.Context, *lab) error {
 	return func(ctx context.Context, l *lab) error {
 		l.weather(conditions{cut: from})
 		defer l.weather(conditions{})
-		return wait(ctx, long)
+		return wait(ctx, d)
 	}
 }
 
