@@ -35,7 +35,7 @@ var layers = []string{
 	"workflows/internal/pages", "workflows/internal/files", "workflows/internal/redrive", "workflows/internal/feed",
 	"workflows/internal/loop", "workflows", "worker", "local", "starter",
 	"internal/test/metricnames", "internal/test/mutants", "internal/test/randomjobs", "internal/test/programs", "internal/test/pytest", "internal/test/jobtest",
-	"internal/test/testserver", "internal/test/testserver/serve", "internal/test/modeltest",
+	"internal/test/clustertest", "internal/test/testserver", "internal/test/testserver/serve", "internal/test/modeltest",
 	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
 }
 
