@@ -14,7 +14,7 @@ const module = "github.com/stint-run/stint"
 
 // layers are the packages from the bottom up, folder by folder: a package imports only packages above it in this list.
 var layers = []string{
-	"internal/base/text", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
+	"internal/base/text", "internal/base/valuelists", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
 	"internal/base/backoff", "internal/base/location", "internal/base/jsonscan", "internal/base/codec",
 	"internal/base/collector", "internal/base/loopback", "internal/base/limits", "internal/base/formats",
 	"internal/base/calltimes", "internal/base/samples", "python", "job", "internal/wire", "timers",

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/collector"
 	"github.com/stint-run/stint/internal/base/standard"
+	"github.com/stint-run/stint/internal/base/valuelists"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"golang.org/x/term"
@@ -75,8 +76,8 @@ type Program struct {
 	Handler worker.Handler
 	Options Options
 
-	lists        valueLists // of the command line; nil: it has none
-	outputClosed bool       // results that go to Stdout would be lost
+	lists        valuelists.Lists // of the command line; nil: it has none
+	outputClosed bool             // results that go to Stdout would be lost
 
 	server string // that a command talks to; "": none
 	page   string // where stint's page of that server is; "": not known
@@ -105,9 +106,9 @@ func (p *Program) webUI(address, namespace string) {
 // Execute runs one command line and returns its exit code. [Main] calls it with the streams, the
 // arguments and the environment of the process; tests call it with their own.
 func Execute(ctx context.Context, p Program, args []string) int {
-	args, lists, err := splitLists(args)
+	args, lists, err := valuelists.Split(args)
 	if err != nil {
-		return p.report(err)
+		return p.report(usageError("%w", err))
 	}
 	p.lists = lists
 	root := newRoot(&p)

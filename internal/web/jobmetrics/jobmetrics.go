@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/backoff"
+	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/run/meters"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
+	"golang.org/x/sync/errgroup"
 )
 
 // Jobs is what the exporter asks: a *jobs.Client, by [Of].
@@ -195,27 +197,36 @@ func (e *Exporter) ask(ctx context.Context, list []jobs.Listed) map[string]answe
 	var mu sync.Mutex
 	answers := map[string]answer{}
 	places := make(chan struct{}, askedAtOnce)
-	var asking sync.WaitGroup
+	var asking errgroup.Group
 	for i, l := range list {
 		if i >= e.options.Most || !e.wants(l) {
 			continue
 		}
 		places <- struct{}{}
-		asking.Go(func() {
+		asking.Go(func() error {
 			defer func() { <-places }()
-			limited, cancel := context.WithTimeout(ctx, askLimit)
-			defer cancel()
-			r, err := e.jobs.Report(limited, l.Name)
-			a := answer{report: r, at: cmp.Or(r.AsOf, time.Now()), silent: err != nil || len(r.Silent) > 0}
-			if gone := errors.As(err, new(*jobs.NotFoundError)); !gone {
-				mu.Lock()
-				defer mu.Unlock()
-				answers[l.Name] = a
-			}
+			return trap.Run("asking a job", func() {
+				if a, ok := e.askOne(ctx, l.Name); ok {
+					mu.Lock()
+					defer mu.Unlock()
+					answers[l.Name] = a
+				}
+			})
 		})
 	}
-	asking.Wait()
+	if err := asking.Wait(); err != nil {
+		e.options.Log.Error("a job could not be asked", "error", err)
+	}
 	return answers
+}
+
+// askOne asks a job. It is not ok if there is none.
+func (e *Exporter) askOne(ctx context.Context, name string) (a answer, ok bool) {
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	r, err := e.jobs.Report(limited, name)
+	gone := errors.As(err, new(*jobs.NotFoundError))
+	return answer{report: r, at: cmp.Or(r.AsOf, time.Now()), silent: err != nil || len(r.Silent) > 0}, !gone
 }
 
 // wants reports whether a job is to be asked: its last report is not final, or is that of another run.
