@@ -7,12 +7,12 @@
 #   deploy/images/build.sh --force s3  # some of them anew: debian golang postgres temporal ui s3 aws stint
 #   deploy/images/build.sh --names     # prints the names only
 #
-# PODMAN is the command for podman, BIN a directory in which the programs are kept (.stint/images).
+# PODMAN is the command for podman, BIN the directory, an absolute path, in which the programs are kept (.stint/images).
 set -eu
 cd "$(dirname "$0")/../.."
 here=deploy/images
 podman=${PODMAN:-podman}
-bin=$(mkdir -p "${BIN:-.stint/images}" && cd "${BIN:-.stint/images}" && pwd)
+bin=${BIN:-$PWD/.stint/images}
 
 # named PREFIX: the name that the compose file has for an image, in full.
 named() {
@@ -32,11 +32,11 @@ source_of() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p'
 
 # program NAME MODULE[@VERSION] PACKAGE: compiles a program of a module as that module wants it, into $bin.
 program() {
-	[ -x "$bin/$1" ] && return
+	[ "$(cat "$bin/$1.module" 2>/dev/null)" = "$2" ] && return
 	directory=$(source_of "$2")
 	echo "compiling $1 from $2" >&2
 	CGO_ENABLED=0 go build -C "$directory" -trimpath -ldflags='-s -w' -o "$bin/$1" "./$3"
-	cp "$directory/LICENSE" "$bin/$1.LICENSE"
+	echo "$2" >"$bin/$1.module"
 }
 
 # image TARGET NAME [OPTION...]: builds one stage of the Containerfile. The context is the directory of the programs.
@@ -135,6 +135,7 @@ for recipe in ${*:-debian golang postgres temporal ui s3 aws stint}; do
 		made "$recipe"
 	elif [ "$force" ] || ! there "$recipe"; then
 		echo "== $recipe" >&2
+		mkdir -p "$bin"
 		"make_$recipe"
 	fi
 done

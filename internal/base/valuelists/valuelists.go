@@ -14,7 +14,7 @@ import (
 // Before a list of values on the command line: its values go with each of the list before, or (linked) the first one
 // with the first one there, and so on, as with GNU parallel.
 const (
-	Mark   = ":::"
+	Mark       = ":::"
 	linkedMark = ":::+"
 	fileMark   = "::::"
 )

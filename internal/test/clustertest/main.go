@@ -88,7 +88,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if o.run != "" {
 		cmd := l.servers.host.command(ctx, "sh", "-c", o.run)
-		cmd.Stdout = out
+		cmd.Stdout, cmd.Env = out, append(cmd.Env, "TMPDIR="+os.TempDir()) // it may need more than a host has
 		return finish(cmd)
 	}
 	if err := errors.Join(l.addHosts(ctx, o.seed), l.put(ctx, o.items)); err != nil {
