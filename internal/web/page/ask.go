@@ -125,7 +125,7 @@ func (p *Page) listSource(r *http.Request, now bool) source {
 	values.Del("html")
 	query, err := readListQuery(values)
 	s := source{
-		key: "jobs?" + values.Encode(), err: err, title: "Jobs", asks: 2 * listAsks,
+		key: "jobs?" + values.Encode(), err: err, title: "Jobs", asks: listAsks,
 		events: apiPath + "/jobs/events?" + values.Encode(),
 		view:   func(said any) any { return newListView(said.(JobList), values, time.Now()) },
 	}
