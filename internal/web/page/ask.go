@@ -8,8 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/trap"
@@ -69,8 +70,9 @@ const (
 	pageSize = 100
 	// askLimit is how long a job may take to answer, and listLimit one of a list.
 	askLimit, listLimit = 3 * time.Second, 1500 * time.Millisecond
-	// askedAtOnce is how many jobs of a list are asked at once.
-	askedAtOnce = 8
+	// listAsks is how many jobs of a list are asked for one answer, those whose last answers are the oldest, and
+	// askedAtOnce how many at once.
+	listAsks, askedAtOnce = 16, 8
 	// silentPause is how long a job that has not answered is left alone in a list.
 	silentPause = 30 * time.Second
 	// maxListed is how many running jobs are looked at for what workers run.
@@ -123,7 +125,7 @@ func (p *Page) listSource(r *http.Request, now bool) source {
 	values.Del("html")
 	query, err := readListQuery(values)
 	s := source{
-		key: "jobs?" + values.Encode(), err: err, title: "Jobs",
+		key: "jobs?" + values.Encode(), err: err, title: "Jobs", asks: listAsks,
 		events: apiPath + "/jobs/events?" + values.Encode(),
 		view:   func(said any) any { return newListView(said.(JobList), values, time.Now()) },
 	}
@@ -147,40 +149,26 @@ func (p *Page) list(ctx context.Context, q listQuery, now bool) (JobList, error)
 		one := &list.Jobs[i]
 		one.Listed = listed
 		one.Numbers = listedNumbers(listed, time.Now())
-		if now && !listed.State.Final() && !p.known.of(listed.Run).quiet(time.Now()) {
+		if now && !listed.State.Final() {
+			p.known.of(listed.Run).recall(one)
 			asked = append(asked, one)
 		}
 	}
-	p.askAll(ctx, client, asked)
+	p.askAll(ctx, client, p.known.oldest(asked, listAsks))
 	return list, nil
 }
 
 // askAll asks jobs of a list for their reports, some at once.
 func (p *Page) askAll(ctx context.Context, client *jobs.Client, asked []*ListedJob) {
-	var mu sync.Mutex
-	next := 0
-	take := func() *ListedJob {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == len(asked) {
-			return nil
-		}
-		next++
-		return asked[next-1]
+	var group errgroup.Group
+	group.SetLimit(askedAtOnce)
+	for _, one := range asked {
+		group.Go(func() error {
+			return trap.Run("asking a job", func() { p.askOne(ctx, client, one) })
+		})
 	}
-	var askers []<-chan error
-	for range min(askedAtOnce, len(asked)) {
-		askers = append(askers, trap.Go("asking jobs", func() error {
-			for one := take(); one != nil && ctx.Err() == nil; one = take() {
-				p.askOne(ctx, client, one)
-			}
-			return nil
-		}))
-	}
-	for _, done := range askers {
-		if err := <-done; err != nil {
-			p.options.Log.Error("jobs could not be asked", "error", err)
-		}
+	if err := group.Wait(); err != nil {
+		p.options.Log.Error("jobs could not be asked", "error", err)
 	}
 }
 
@@ -188,6 +176,7 @@ func (p *Page) askOne(ctx context.Context, client *jobs.Client, one *ListedJob) 
 	known := p.known.of(one.Run)
 	report, err := reportWithin(ctx, client.Get(one.Name), listLimit)
 	now := time.Now()
+	defer func() { known.keep(*one, now) }()
 	if err != nil || report.Run != one.Run {
 		if ctx.Err() == nil && jobs.Unanswered(err) {
 			one.SilentSince = known.silent(report.AsOf, now)
@@ -195,6 +184,7 @@ func (p *Page) askOne(ctx context.Context, client *jobs.Client, one *ListedJob) 
 		return
 	}
 	known.note(report, now)
+	one.SilentSince = nil
 	one.State, one.PausedSince, one.Ended = report.State, report.PausedSince, report.Ended
 	one.Progress = &job.Counted{
 		OK: report.OK, Failed: report.Failed, Dropped: report.Dropped, Batches: report.Batches, Bytes: report.InputBytes, At: now,
@@ -231,7 +221,7 @@ func reportWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (job.
 func (p *Page) jobSource(r *http.Request) source {
 	name := r.PathValue("name")
 	s := source{
-		key: "job " + name, title: name, events: apiPath + "/jobs/" + url.PathEscape(name) + "/events",
+		key: "job " + name, title: name, asks: 3, events: apiPath + "/jobs/" + url.PathEscape(name) + "/events",
 		ask:  func(ctx context.Context) (any, error) { return p.job(ctx, name) },
 		view: func(said any) any { return p.newJobView(said.(Job), time.Now()) },
 	}
@@ -274,7 +264,7 @@ func (p *Page) job(ctx context.Context, name string) (Job, error) {
 // workersSource is where the workers come from.
 func (p *Page) workersSource() source {
 	return source{
-		key: "workers", title: "Workers", events: apiPath + "/workers/events",
+		key: "workers", title: "Workers", asks: 50, events: apiPath + "/workers/events",
 		ask: func(ctx context.Context) (any, error) {
 			client, err := p.ask()
 			if err != nil {
@@ -307,16 +297,16 @@ func AskWorkers(ctx context.Context, client *jobs.Client, of []string) (Workers,
 			return found, nil, err
 		}
 	}
+	running, err := runningOf(ctx, client, listed)
+	if err != nil {
+		return found, nil, err
+	}
+	for _, batch := range running {
+		if len(of) == 0 || batch.Pool == "" || slices.Contains(of, batch.Pool) {
+			found.Running = append(found.Running, batch)
+		}
+	}
 	for _, j := range listed {
-		running, err := client.Get(j.Name).Running(ctx)
-		if err != nil {
-			return found, nil, err
-		}
-		for _, batch := range running {
-			if len(of) == 0 || batch.Pool == "" || slices.Contains(of, batch.Pool) {
-				found.Running = append(found.Running, batch)
-			}
-		}
 		if len(of) == 0 {
 			pools = append(append(pools, j.Pool), j.Pools...)
 		}
@@ -331,6 +321,23 @@ func AskWorkers(ctx context.Context, client *jobs.Client, of []string) (Workers,
 		found.Workers = append(found.Workers, workers...)
 	}
 	return found, pools, nil
+}
+
+// runningOf returns the batches that workers run of jobs, in the order of the jobs. Some are asked for at once.
+func runningOf(ctx context.Context, client *jobs.Client, listed []jobs.Listed) ([]jobs.RunningBatch, error) {
+	all := make([][]jobs.RunningBatch, len(listed))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askedAtOnce)
+	for i, j := range listed {
+		group.Go(func() error {
+			return trap.Call("asking what runs", func() (err error) {
+				all[i], err = client.Get(j.Name).Running(ctx)
+				return err
+			})
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(all...), err
 }
 
 // silentWorker is how long a worker may not be heard of: a poll for batches takes a minute, and heartbeats come more

@@ -16,8 +16,9 @@ const (
 	// share is how much longer than asking it takes until the same is asked for again: all open pages together keep the
 	// server busy for a twentieth of the time at most.
 	share = 20
-	// askCounts is how long an answer may take and count in full: one that takes longer is waited for by both sides.
-	askCounts = 500 * time.Millisecond
+	// askCost is what a question to a job costs the server and its workers at most: an answer that takes longer is
+	// waited for.
+	askCost = 10 * time.Millisecond
 	// maxViews is how many different things open pages may show at once.
 	maxViews = 200
 )
@@ -108,14 +109,14 @@ func (h *hub) keep(ctx context.Context, v *view, s source) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !backoff.Wait(h.publish(v, answer{said, err}, took), ctx.Done()) {
+		if !backoff.Wait(h.publish(v, answer{said, err}, min(took, time.Duration(s.asks)*askCost)), ctx.Done()) {
 			return
 		}
 	}
 }
 
 // publish gives an answer to all who show it, and returns how long to wait then.
-func (h *hub) publish(v *view, a answer, took time.Duration) time.Duration {
+func (h *hub) publish(v *view, a answer, cost time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v.last, v.at = &a, time.Now()
@@ -126,12 +127,12 @@ func (h *hub) publish(v *view, a answer, took time.Duration) time.Duration {
 		}
 		w.news <- a
 	}
-	return pause(took, len(h.views))
+	return pause(cost, len(h.views))
 }
 
-// pause returns how long to wait after an answer that took so long, while so many things are asked for.
-func pause(took time.Duration, views int) time.Duration {
-	return max(askEvery, share*time.Duration(views)*min(took, askCounts))
+// pause returns how long to wait after an answer that cost so much, while so many things are asked for.
+func pause(cost time.Duration, views int) time.Duration {
+	return max(askEvery, share*time.Duration(views)*cost)
 }
 
 // now returns an answer of the last second that open pages have got, or asks.

@@ -28,6 +28,8 @@ type memory struct {
 	rates   []job.Sample // of looks at the job, if it keeps no samples
 	spec    *job.Spec
 	quietTo time.Time // until then a list does not ask it
+	listed  ListedJob // its last answer in a list
+	askedAt time.Time // the time of that; zero: it has not been asked
 	since   time.Time // it has not answered; zero: it has
 
 	reading    sync.Mutex // held while error records are read
@@ -77,11 +79,38 @@ func (m *memories) forget() {
 	delete(m.runs, oldest)
 }
 
-// quiet reports whether the run has not answered a moment ago.
-func (m *memory) quiet(now time.Time) bool {
+// oldest returns at most so many of the jobs of a list: those whose last answers are the oldest, without those that have
+// not answered a moment ago.
+func (m *memories) oldest(listed []*ListedJob, most int) []*ListedJob {
+	now := time.Now()
+	at := map[*ListedJob]time.Time{}
+	for _, one := range listed {
+		known := m.of(one.Run)
+		known.mu.Lock()
+		if !now.Before(known.quietTo) {
+			at[one] = known.askedAt
+		}
+		known.mu.Unlock()
+	}
+	asked := slices.DeleteFunc(slices.Clone(listed), func(one *ListedJob) bool { _, ok := at[one]; return !ok })
+	slices.SortStableFunc(asked, func(a, b *ListedJob) int { return at[a].Compare(at[b]) })
+	return asked[:min(len(asked), most)]
+}
+
+// keep notes what a job of a list has answered.
+func (m *memory) keep(one ListedJob, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return now.Before(m.quietTo)
+	m.listed, m.askedAt = one, now
+}
+
+// recall fills in what a running job of a list has answered last.
+func (m *memory) recall(one *ListedJob) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.askedAt.IsZero() {
+		one.Progress, one.Numbers, one.SilentSince, one.PausedSince = m.listed.Progress, m.listed.Numbers, m.listed.SilentSince, m.listed.PausedSince
+	}
 }
 
 // silent notes that the run has not answered, and returns since when it does not.

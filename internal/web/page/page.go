@@ -123,6 +123,8 @@ func (p *Page) workersPage(w http.ResponseWriter, r *http.Request) {
 type source struct {
 	key string // the same for all pages that show the same
 	ask func(ctx context.Context) (any, error)
+	// asks is how many questions to jobs that is at most.
+	asks int
 	// view makes what the template gets of an answer.
 	view func(answer any) any
 	// events is the address of the live updates.

@@ -30,7 +30,7 @@ func (b *tab) requireReadable(what string) {
 	b.look(1280, false)
 }
 
-// The checks find what is wrong.
+// V4: the checks find what is wrong.
 func TestReadable_Finds(t *testing.T) {
 	t.Parallel()
 	chromium(t)

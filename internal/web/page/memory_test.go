@@ -1,0 +1,70 @@
+package page
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/stint-run/stint/job"
+	"github.com/stint-run/stint/jobs"
+)
+
+// V9: of the jobs of a list those are asked whose answers are the oldest, and none again that has just not answered.
+func TestMemories_OldestFirst(t *testing.T) {
+	t.Parallel()
+	var m memories
+	var list []*ListedJob
+	for i := range 5 {
+		list = append(list, &ListedJob{Listed: jobs.Listed{Run: fmt.Sprint(i)}})
+	}
+	now := time.Now()
+	m.of("0").keep(*list[0], now)
+	m.of("1").keep(*list[1], now.Add(-time.Hour))
+	since := m.of("2").silent(now.Add(-time.Minute), now)
+	require.Equal(t, now.Add(-time.Minute), *since)
+	require.Equal(t, since, m.of("2").silent(now, now), "it has been silent since")
+	require.Equal(t, []*ListedJob{list[3], list[4], list[1]}, m.oldest(list, 3))
+	require.Equal(t, []*ListedJob{list[3], list[4], list[1], list[0]}, m.oldest(list, 10))
+	m.of("2").note(job.Report{}, now)
+	require.Len(t, m.oldest(list, 10), 5)
+}
+
+// What is kept has an end.
+func TestMemories_Forget(t *testing.T) {
+	t.Parallel()
+	var m memories
+	for i := range maxMemories + 10 {
+		m.of(fmt.Sprint(i))
+	}
+	require.Len(t, m.runs, maxMemories)
+	known := m.of("x")
+	now := time.Now()
+	for i := range 5000 {
+		known.note(job.Report{}, now.Add(time.Duration(i)*time.Second))
+	}
+	require.LessOrEqual(t, len(known.samples()), maxNoted)
+	require.Less(t, len(known.history), 20)
+	require.Equal(t, now.Add(4999*time.Second), known.samples()[len(known.samples())-1].At)
+}
+
+// The speed is that of the last seconds; without them the average.
+func TestMemory_Numbers(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	report := func(ok int64) job.Report {
+		r := job.Report{State: job.Running, Started: now.Add(-100 * time.Second), Planned: 2000, PlanDone: true}
+		r.OK = ok
+		return r
+	}
+	var m memory
+	m.note(report(500), now.Add(-10*time.Second))
+	n := m.numbers(report(500), now)
+	require.InEpsilon(t, 5, n.ItemsPerSecond, 0.01)
+	m.note(report(1000), now)
+	n = m.numbers(report(1000), now)
+	require.InEpsilon(t, 50, n.ItemsPerSecond, 0.01)
+	require.InEpsilon(t, 20, *n.SecondsLeft, 0.01)
+	require.Equal(t, int64(50), *n.Percent)
+}
