@@ -141,8 +141,8 @@ type Outcomes struct {
 	ForcedOmitted int         `json:"forced_omitted,omitempty"`
 	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
-	// Slowest are the batches that took longest, the slowest first: at most [samples.MaxSlowest]. Loops have none.
-	Slowest []samples.Batch `json:"slowest,omitempty"`
+	// Slowest are the batches that took longest, the slowest first: at most [limits.MaxSlowest]. Loops have none.
+	Slowest []SlowBatch `json:"slowest,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
 	// Life is what Samples are made of, as it travels and adds up. Reports that clients return have Samples instead.
@@ -160,7 +160,7 @@ func (o *Outcomes) Add(more Outcomes) {
 	o.Forced, omitted = atMost(limits.MaxForced, o.Forced, more.Forced)
 	o.ForcedOmitted += omitted + more.ForcedOmitted
 	o.Workers = addWorkers(o.Workers, more.Workers)
-	o.Slowest = samples.Slowest(o.Slowest, more.Slowest)
+	o.NoteSlow(more.Slowest...)
 	o.Stages = addStages(o.Stages, more.Stages)
 	o.Life = o.Life.Plus(more.Life)
 }

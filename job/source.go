@@ -85,14 +85,17 @@ type Loop struct {
 	// back, each tick as soon as the one before has ended.
 	Every time.Duration `json:"every,omitempty"`
 	// CatchUp says what becomes of ticks that are due while an earlier one still runs: "all" (default) runs
-	// them back to back afterwards, [CatchUpSkip] leaves them out. It needs Every.
+	// them back to back afterwards, "skip" leaves them out. It needs Every.
 	CatchUp string `json:"catch_up,omitempty"`
 }
+
+// Skips reports whether ticks are left out that are due while an earlier one still runs.
+func (l *Loop) Skips() bool { return l.CatchUp == catchUpSkip }
 
 // The values of Loop.CatchUp.
 const (
 	catchUpAll  = "all"
-	CatchUpSkip = "skip"
+	catchUpSkip = "skip"
 )
 
 // Bounds that nobody else needs.
@@ -282,8 +285,8 @@ func (l *Loop) check(s Spec) []error {
 		errs = append(errs, fieldError("Loop.Slots", "%d: use 1 to %d", l.Slots, limits.MaxSlots))
 	}
 	switch {
-	case l.CatchUp != "" && l.CatchUp != catchUpAll && l.CatchUp != CatchUpSkip:
-		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, catchUpAll, CatchUpSkip))
+	case l.CatchUp != "" && l.CatchUp != catchUpAll && l.CatchUp != catchUpSkip:
+		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, catchUpAll, catchUpSkip))
 	case l.CatchUp != "" && l.Every == 0:
 		errs = append(errs, fieldError("Loop.CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Loop.Every", l.CatchUp))
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
-	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
@@ -142,7 +141,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Life: samples.Of(o.Samples).Pack(), Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Life: job.Report{Samples: o.Samples}.WithLife().Life, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err = c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes

@@ -357,7 +357,7 @@ func printLoop(row rows, r job.Report) {
 	pace := "back to back"
 	if l.Every > 0 {
 		pace = fmt.Sprintf("every %v, missed ticks are made up", l.Every)
-		if l.CatchUp == job.CatchUpSkip {
+		if l.Skips() {
 			pace = fmt.Sprintf("every %v, missed ticks are skipped", l.Every)
 		}
 	}
@@ -379,7 +379,7 @@ func loopLine(r job.Report) string {
 	s := text.Count(l.Ticks, "tick")
 	if l.Every > 0 {
 		s += fmt.Sprintf(", late %v at the median, %v at most, %s missed", l.LateMedian, l.LateMax.Round(queueUnit), text.Thousands(l.Missed))
-		if l.CatchUp == job.CatchUpSkip {
+		if l.Skips() {
 			s += fmt.Sprintf(", %s skipped", text.Thousands(l.Skipped))
 		}
 	}

@@ -17,10 +17,10 @@ import (
 const (
 	// Most is the most samples of a series.
 	Most = 200
-	// MaxBytes is the most bytes of a [Packed]; as JSON these are 8 KB. A span takes 5 bytes and, if calls were
-	// answered in it, some 20 for their times: 200 samples rarely take more than 5 KB. A series that does has longer
-	// spans. A single span takes less than 600 bytes, so that there always are spans that fit.
-	MaxBytes = 6 << 10
+	// MaxBytes is the most bytes of a [Packed]; as JSON these are 7 KB. A span takes 5 bytes and, if calls were
+	// answered in it, some 15 for their times: 200 samples rarely take more than 4 KB. A series that would take more has
+	// longer spans. A single span takes less than 600 bytes, so that there always are spans that fit.
+	MaxBytes = 5 << 10
 
 	shortest = 250 // length of a span at grain 0, in ms
 	maxGrain = 40  // of it the length is doubled so often: 8,700 years
@@ -40,27 +40,14 @@ const (
 // Counts are numbers of items and events, by what they count.
 type Counts [numbers]int64
 
-// Sample is what a job was at a moment of its life.
-//
-// The first sample of a job is of its beginning; what was done at times that are not known counts there. A resumed job
-// has those of the runs before, too, so that the first ones are older than its start. While nothing happens there are no
-// samples but for one at the end of that time.
-type Sample struct {
-	At     time.Time `json:"at"`
-	OK     int64     `json:"ok"`               // items with a result by then
-	Failed int64     `json:"failed,omitempty"` // items with an error by then
-	Reused int64     `json:"reused,omitempty"` // of those that are OK, those with the result of an earlier run
-	// P50, P95 and Max are how long the calls took that were answered since the sample before, in nanoseconds; 0: none
-	// was.
-	P50 time.Duration `json:"p50_ns,omitempty"`
-	P95 time.Duration `json:"p95_ns,omitempty"`
-	Max time.Duration `json:"max_ns,omitempty"`
-	// Since the sample before:
-	Expiries int64 `json:"expiries,omitempty"` // timers that expired
-	Deaths   int64 `json:"deaths,omitempty"`   // processes that ended in the middle of a call
-	Retries  int64 `json:"retries,omitempty"`  // calls and batches that were retried
-
-	calls *calltimes.Timer // what P50, P95 and Max are of; nil: not known, or none
+// Point is what a job was at a moment of its life.
+type Point struct {
+	At time.Time
+	// N are the items that were done by then, and the events since the point before.
+	N Counts
+	// Calls are those that were answered since the point before; nil: none was, or they are not known. They must not be
+	// changed.
+	Calls *calltimes.Timer
 }
 
 // Series adds up. Its zero value is empty. It is not safe for concurrent use.
@@ -91,8 +78,16 @@ func (s *Series) spanOf(ms int64) int64 { return max(0, ms) / s.length() }
 // Add adds what was done from began to ended: items and calls evenly over that time, events at its end. Numbers below 0
 // take back what was added last.
 func (s *Series) Add(began, ended time.Time, n Counts, calls calltimes.Text) {
+	var timer *calltimes.Timer
+	if calls != "" {
+		timer = calltimes.Parse(string(calls))
+	}
+	s.add(began, ended, n, timer)
+}
+
+func (s *Series) add(began, ended time.Time, n Counts, timer *calltimes.Timer) {
 	s.takeBack(&n)
-	if n == (Counts{}) && calls == "" {
+	if n == (Counts{}) && timer == nil {
 		return
 	}
 	to := max(0, ended.UnixMilli())
@@ -100,10 +95,6 @@ func (s *Series) Add(began, ended time.Time, n Counts, calls calltimes.Text) {
 	s.extend(from, to)
 	for s.spanOf(to)-s.spanOf(from) > Most && s.grain < maxGrain {
 		s.coarsen()
-	}
-	var timer *calltimes.Timer
-	if calls != "" {
-		timer = calltimes.Parse(string(calls))
 	}
 	done := int64(0)                   // of whole
 	final := s.spanOf(max(from, to-1)) // what ends with a span is in that one
@@ -264,60 +255,51 @@ func (s *Series) coarsen() {
 	s.spans = kept
 }
 
-// Samples returns the samples, at most [Most], the oldest first; none of an empty series.
-func (s *Series) Samples() []Sample {
+// Points returns the samples, at most [Most], the oldest first; none of an empty series. The first one is of its
+// beginning. While nothing happens there are none, but for one at the end of that time.
+func (s *Series) Points() []Point {
 	if s.Empty() {
 		return nil
 	}
 	sum := s.before
-	here := func(ms int64) Sample {
-		return Sample{At: time.UnixMilli(ms).UTC(), OK: sum[OK], Failed: sum[Failed], Reused: sum[Reused]}
-	}
+	here := func(ms int64) Point { return Point{At: time.UnixMilli(ms).UTC(), N: sum} }
 	begin := s.first
 	if len(s.spans) > 0 {
 		begin = max(begin, s.spans[0].at*s.length()) // less than a whole item was done before
 	}
-	all := []Sample{here(begin)}
+	all := []Point{here(begin)}
 	for i, p := range s.spans {
 		if i > 0 && p.at > s.spans[i-1].at+1 {
-			all = append(all, here(p.at*s.length())) // nothing was since the sample before
+			all = append(all, here(p.at*s.length()))
 		}
-		for i, count := range p.n {
-			sum[i] += count
+		for i := range Expiries {
+			sum[i] += p.n[i]
 		}
 		one := here(min(s.last, (p.at+1)*s.length()))
-		one.Expiries, one.Deaths, one.Retries = p.n[Expiries], p.n[Deaths], p.n[Retries]
-		if one.calls = p.calls; p.calls != nil {
-			one.P50, one.P95, one.Max = p.calls.Percentile(50), p.calls.Percentile(95), p.calls.Longest()
-		}
+		copy(one.N[Expiries:], p.n[Expiries:])
+		one.Calls = p.calls
 		all = append(all, one)
 	}
 	return all
 }
 
-// Of returns the series of samples that [Series.Samples] has returned. Of others, as they are read from JSON, it does
-// not have the times of calls.
-func Of(all []Sample) *Series {
+// Of returns the series of what [Series.Points] has returned.
+func Of(all []Point) *Series {
 	s := New(grainOf(all))
-	for i, one := range all {
-		n := Counts{OK: one.OK, Failed: one.Failed, Reused: one.Reused}
+	for i, p := range all {
 		if i == 0 {
-			s.Settle(one.At, n)
+			s.Settle(p.At, p.N)
 			continue
 		}
-		before := all[i-1]
-		n[OK], n[Failed], n[Reused] = n[OK]-before.OK, n[Failed]-before.Failed, n[Reused]-before.Reused
-		n[Expiries], n[Deaths], n[Retries] = one.Expiries, one.Deaths, one.Retries
-		calls := ""
-		if one.calls != nil {
-			calls = one.calls.String()
+		before, n := all[i-1], p.N
+		for kind := range Expiries {
+			n[kind] -= before.N[kind]
 		}
-		begin := before.At
-		if end := one.At.Add(-time.Millisecond); end.After(begin) { // of the span: at its end the next one begins
-			s.Add(begin, end, n, calltimes.Text(calls))
-			continue
+		to := p.At.Add(-time.Millisecond) // of the span: at its end the next one begins
+		if to.Before(before.At) {
+			to = before.At
 		}
-		s.Add(begin, begin, n, calltimes.Text(calls))
+		s.add(before.At, to, n, p.Calls)
 	}
 	if len(all) > 0 {
 		s.extend(all[0].At.UnixMilli(), all[len(all)-1].At.UnixMilli())
@@ -325,13 +307,13 @@ func Of(all []Sample) *Series {
 	return s
 }
 
-// grainOf returns the grain of samples: that of the longest distance between two of them but for times in which nothing
+// grainOf returns the grain of points: that of the longest distance between two of them, but for times in which nothing
 // was.
-func grainOf(all []Sample) int {
+func grainOf(all []Point) int {
 	longest, grain := int64(0), 0
 	for i := 1; i < len(all); i++ {
 		a, b := all[i-1], all[i]
-		if a.OK+a.Failed != b.OK+b.Failed || b.calls != nil {
+		if a.N[OK]+a.N[Failed] != b.N[OK]+b.N[Failed] || b.Calls != nil {
 			longest = max(longest, b.At.Sub(a.At).Milliseconds())
 		}
 	}

@@ -65,29 +65,30 @@ func added(all []batch, grain int) *samples.Series {
 }
 
 // requireTrue checks that samples are those of a job that has come to these numbers.
-func requireTrue(t *testing.T, all []samples.Sample, n samples.Counts, calls calltimes.Text) {
+func requireTrue(t *testing.T, all []samples.Point, n samples.Counts, calls calltimes.Text) {
 	t.Helper()
 	require.LessOrEqual(t, len(all), samples.Most)
-	var events samples.Counts
+	var sum samples.Counts
 	longest := time.Duration(0)
 	for i, s := range all {
-		events[samples.Expiries] += s.Expiries
-		events[samples.Deaths] += s.Deaths
-		events[samples.Retries] += s.Retries
-		longest = max(longest, s.Max)
-		require.LessOrEqual(t, s.P50, s.P95)
-		require.LessOrEqual(t, s.P95, s.Max)
+		for kind := range s.N {
+			switch {
+			case kind >= samples.Expiries:
+				sum[kind] += s.N[kind]
+			default:
+				require.GreaterOrEqual(t, s.N[kind], sum[kind], i)
+				sum[kind] = s.N[kind]
+			}
+		}
+		if s.Calls != nil {
+			longest = max(longest, s.Calls.Longest())
+			require.LessOrEqual(t, s.Calls.Percentile(95), s.Calls.Longest())
+		}
 		if i > 0 {
-			before := all[i-1]
-			require.False(t, s.At.Before(before.At), "%d: %v, and before %v", i, s.At, before.At)
-			require.True(t, s.OK >= before.OK && s.Failed >= before.Failed && s.Reused >= before.Reused, i)
+			require.False(t, s.At.Before(all[i-1].At), "%d: %v, and before %v", i, s.At, all[i-1].At)
 		}
 	}
-	if len(all) == 0 {
-		all = make([]samples.Sample, 1)
-	}
-	last := all[len(all)-1]
-	require.Equal(t, n, samples.Counts{last.OK, last.Failed, last.Reused, events[samples.Expiries], events[samples.Deaths], events[samples.Retries]})
+	require.Equal(t, n, sum)
 	require.Equal(t, calls.Longest(), longest)
 }
 
@@ -104,13 +105,13 @@ func TestSeries_KeepsWhatIsAdded(t *testing.T) {
 
 		s := added(all, 0)
 		require.Equal(t, n, s.Sum())
-		requireTrue(t, s.Samples(), n, calls)
+		requireTrue(t, s.Points(), n, calls)
 		packed := s.Pack()
 		require.LessOrEqual(t, len(packed), samples.MaxBytes)
-		requireTrue(t, packed.Series().Samples(), n, calls)
+		requireTrue(t, packed.Series().Points(), n, calls)
 		require.Equal(t, packed, packed.Series().Pack())
-		require.Equal(t, s.Samples(), packed.Series().Samples())
-		require.Equal(t, packed.Series().Samples(), samples.Of(s.Samples()).Pack().Series().Samples(), "of its own samples")
+		require.Equal(t, s.Points(), packed.Series().Points())
+		require.Equal(t, packed.Series().Points(), samples.Of(s.Points()).Pack().Series().Points(), "of its own samples")
 
 		shuffled := slices.Clone(all) // as several legs have them
 		r.Shuffle(len(all), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -118,7 +119,7 @@ func TestSeries_KeepsWhatIsAdded(t *testing.T) {
 		a, b := added(shuffled[:cut], r.IntN(4)).Pack(), added(shuffled[cut:], packed.Grain()).Pack()
 		together := a.Plus(b)
 		require.LessOrEqual(t, len(together), samples.MaxBytes)
-		requireTrue(t, together.Series().Samples(), n, calls)
+		requireTrue(t, together.Series().Points(), n, calls)
 		require.Equal(t, together, b.Plus(a))
 		require.Equal(t, together, together.Plus(nil))
 	}
@@ -133,16 +134,17 @@ func TestSeries_ThinsOutEvenly(t *testing.T) {
 		at = at.Add(time.Second)
 		s.Add(at.Add(-3*time.Second), at, samples.Counts{samples.OK: 100}, "5203 10:3 12:97")
 	}
-	all := s.Samples()
+	all := s.Points()
 	require.Greater(t, len(all), samples.Most/3)
 	for i := 2; i < len(all)-1; i++ {
 		a, b := all[i-1], all[i]
-		require.InDelta(t, 100, float64(b.OK-a.OK)/b.At.Sub(a.At).Seconds(), 1)
+		require.InDelta(t, 100, float64(b.N[samples.OK]-a.N[samples.OK])/b.At.Sub(a.At).Seconds(), 1)
 		require.Equal(t, all[1].At.Sub(all[0].At).Truncate(time.Hour), b.At.Sub(a.At).Truncate(time.Hour))
-		require.InDelta(t, 3e6, b.P50.Nanoseconds(), 3e6)
-		require.Equal(t, 5203*time.Microsecond, b.Max)
+		require.InDelta(t, 5e6, b.Calls.Percentile(50).Nanoseconds(), 1e6)
+		require.Equal(t, 5203*time.Microsecond, b.Calls.Longest())
 	}
-	require.Less(t, base64.StdEncoding.EncodedLen(len(s.Pack())), 8<<10)
+	require.Less(t, base64.StdEncoding.EncodedLen(len(s.Pack())), 7<<10)
+	require.Less(t, base64.StdEncoding.EncodedLen(samples.MaxBytes), 7<<10)
 
 	var paused samples.Series
 	add := func(at time.Time) { paused.Add(at, at.Add(time.Second), samples.Counts{samples.OK: 1000}, "") }
@@ -150,14 +152,21 @@ func TestSeries_ThinsOutEvenly(t *testing.T) {
 		add(start.Add(time.Duration(i) * time.Second))
 	}
 	add(start.Add(24 * 365 * time.Hour))
-	all = paused.Samples()
+	all = paused.Points()
 	require.Greater(t, len(all), 60, "the pause does not make the rest coarse")
 	last := all[len(all)-1]
-	require.EqualValues(t, 21_000, last.OK)
+	require.EqualValues(t, 21_000, last.N[samples.OK])
 	require.Equal(t, start.Add(24*365*time.Hour+time.Second), last.At)
 	idle := all[len(all)-6]
-	require.EqualValues(t, 20_000, idle.OK, "%v", all[len(all)-7:])
+	require.EqualValues(t, 20_000, idle.N[samples.OK], "%v", all[len(all)-7:])
 	require.Less(t, start.Add(24*365*time.Hour).Sub(idle.At), time.Second, "one at the end of the pause")
+}
+
+func longest(p samples.Point) time.Duration {
+	if p.Calls == nil {
+		return 0
+	}
+	return p.Calls.Longest()
 }
 
 // Items are spread over the time that their batch took; events are at its end.
@@ -165,20 +174,20 @@ func TestSeries_Add(t *testing.T) {
 	t.Parallel()
 	var s samples.Series
 	begin := time.Unix(1_800_000_000, 0).UTC()
-	require.Nil(t, s.Samples())
+	require.Nil(t, s.Points())
 	require.Nil(t, s.Pack())
 	s.Add(begin, begin.Add(time.Second), samples.Counts{samples.OK: 8, samples.Retries: 1}, "2000 10:4")
 	var got []string
-	for _, one := range s.Samples() {
-		got = append(got, fmt.Sprintf("%v %d %d %v", one.At.Sub(begin), one.OK, one.Retries, one.Max))
+	for _, one := range s.Points() {
+		got = append(got, fmt.Sprintf("%v %d %d %v", one.At.Sub(begin), one.N[samples.OK], one.N[samples.Retries], longest(one)))
 	}
 	require.Equal(t, []string{"0s 0 0 0s", "250ms 2 0 2ms", "500ms 4 0 2ms", "750ms 6 0 2ms", "1s 8 1 2ms"}, got)
 
 	s.Add(begin, begin.Add(2*time.Second), samples.Counts{samples.OK: -5, samples.Retries: -1}, "")
-	all := s.Samples()
-	require.EqualValues(t, 3, all[len(all)-1].OK)
-	require.Zero(t, all[len(all)-1].Retries)
-	require.EqualValues(t, 2, all[1].OK, "what was added last is taken back")
+	all := s.Points()
+	require.EqualValues(t, 3, all[len(all)-1].N[samples.OK])
+	require.Zero(t, all[len(all)-1].N[samples.Retries])
+	require.EqualValues(t, 2, all[1].N[samples.OK], "what was added last is taken back")
 }
 
 // What earlier runs have done at times that are not known is there at the beginning.
@@ -186,15 +195,15 @@ func TestSeries_Settle(t *testing.T) {
 	t.Parallel()
 	var s samples.Series
 	s.Settle(start, samples.Counts{samples.OK: 70, samples.Failed: 3})
-	require.Equal(t, []samples.Sample{{At: start, OK: 70, Failed: 3}}, s.Samples())
+	require.Equal(t, []samples.Point{{At: start, N: samples.Counts{samples.OK: 70, samples.Failed: 3}}}, s.Points())
 	s.Add(start, start.Add(time.Second), samples.Counts{samples.OK: 10}, "")
 	packed := s.Pack()
 	require.Equal(t, samples.Counts{samples.OK: 80, samples.Failed: 3}, packed.Series().Sum())
-	require.EqualValues(t, 70, packed.Series().Samples()[0].OK)
+	require.EqualValues(t, 70, packed.Series().Points()[0].N[samples.OK])
 
 	require.Equal(t, samples.Counts{samples.OK: 75}, packed.Settled(start, samples.Counts{samples.OK: 75}).Series().Sum())
-	require.EqualValues(t, 60, packed.Settled(start, samples.Counts{samples.OK: 60}).Series().Samples()[0].OK)
-	require.EqualValues(t, 90, packed.Settled(start, samples.Counts{samples.OK: 100}).Series().Samples()[0].OK)
+	require.EqualValues(t, 60, packed.Settled(start, samples.Counts{samples.OK: 60}).Series().Points()[0].N[samples.OK])
+	require.EqualValues(t, 90, packed.Settled(start, samples.Counts{samples.OK: 100}).Series().Points()[0].N[samples.OK])
 	require.Equal(t, packed, packed.Settled(start, samples.Counts{samples.OK: 80, samples.Failed: 3}))
 }
 
@@ -210,7 +219,7 @@ func TestPacked_OfAnything(t *testing.T) {
 				bad[r.IntN(len(bad))] = byte(r.Uint32())
 			}
 		}
-		_ = bad.Plus(good).Series().Samples()
+		_ = bad.Plus(good).Series().Points()
 	}
 }
 

@@ -60,10 +60,10 @@ func (d *Dispatcher) lived(t *task, result *wire.ProcessResult) {
 
 // noteSlow keeps an execution if it is among the slowest ones. Those of loops end when their time is over.
 func (d *Dispatcher) noteSlow(t *task, r *wire.ProcessResult, now time.Time) {
-	if took := r.Totals.Busy; d.Recover == nil && samples.Admits(d.sofar.Slowest, took) {
-		d.sofar.Slowest = samples.Slowest(d.sofar.Slowest, []samples.Batch{{
-			Number: t.Number, First: r.Entry.First, Items: r.Entry.Count, Stage: t.Stage, Worker: r.Worker, Took: took, Ended: now,
-		}})
+	if d.Recover == nil {
+		d.sofar.NoteSlow(job.SlowBatch{
+			Number: t.Number, First: r.Entry.First, Items: r.Entry.Count, Stage: t.Stage, Worker: r.Worker, Took: r.Totals.Busy, Ended: now,
+		})
 	}
 }
 

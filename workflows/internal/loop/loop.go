@@ -217,7 +217,7 @@ func (l *loopLeg) Process(ctx workflow.Context, in wire.ProcessInput) workflow.F
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &wire.Clock{
-		LoopSlot: l.slot, Every: l.spec.Loop.Every, Skip: l.spec.Loop.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+		LoopSlot: l.slot, Every: l.spec.Loop.Every, Skip: l.spec.Loop.Skips(), Keep: l.ref.Store != "",
 	}
 	options := workflow.GetActivityOptions(ctx)
 	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
