@@ -358,7 +358,7 @@ func (r *reused) again(items []record, done wire.FinishResult, head string) {
 }
 
 // changed returns items in which something has changed.
-func (r *reused) changed(items []record, next *int, unique bool) []record {
+func (r *reused) changed(items []record, next *int, different bool) []record {
 	items = slices.Clone(items)
 	for range r.random.IntN(5) {
 		at := r.random.IntN(len(items) + 1)
@@ -384,7 +384,7 @@ func (r *reused) changed(items []record, next *int, unique bool) []record {
 			moved := slices.Clone(items[min(at, to):to])
 			items = slices.Insert(slices.Delete(items, min(at, to), to), r.random.IntN(len(items)-len(moved)+1), moved...)
 		case 5: // one is there twice
-			if at < len(items) && !unique {
+			if at < len(items) && !different {
 				items = slices.Insert(items, r.random.IntN(len(items)), items[at])
 			}
 		}
@@ -392,8 +392,9 @@ func (r *reused) changed(items []record, next *int, unique bool) []record {
 	return items
 }
 
-// J1: Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
-// only items are called that the last completed run did not have as they are, with a result.
+// J1, J6: Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
+// only items are called that the last completed run did not have as they are, with a result; of equal ones one, if the job
+// calls these once.
 func TestReuse_RandomRuns(t *testing.T) {
 	t.Parallel()
 	for round := range jobtest.Rounds(60) {

@@ -15,7 +15,7 @@ import (
 // part has no notes, or damaged ones, nothing is written: its items run again. One goroutine may use it.
 type Refill struct {
 	ctx    context.Context
-	in     io.Closer // nil: there are no notes
+	in     io.Closer  // nil: there are no notes
 	frames noteReader // nil ranges and block: see next
 	block  block
 	at     int  // of the block
