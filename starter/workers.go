@@ -90,7 +90,7 @@ func printWorkers(p *Program, r page.Workers) error {
 
 // silence returns what to say of a worker of which nothing has been heard for long; "": it has been.
 func silence(all page.Workers, w jobs.PoolWorker, now time.Time) string {
-	if !all.Silent(w, now) {
+	if !all.Unheard(w, now) {
 		return ""
 	}
 	return ", and not heard of since: ended, dead or cut off"

@@ -344,8 +344,8 @@ func runningOf(ctx context.Context, client *jobs.Client, listed []jobs.Listed) (
 // often than that.
 const silentWorker = 90 * time.Second
 
-// Silent reports whether nothing has been heard of a worker for long, by what runs.
-func (w Workers) Silent(one jobs.PoolWorker, now time.Time) bool {
+// Unheard reports whether nothing has been heard of a worker for long, by what runs.
+func (w Workers) Unheard(one jobs.PoolWorker, now time.Time) bool {
 	heard := one.Seen
 	for _, b := range w.Running {
 		if b.Worker != one.Worker {

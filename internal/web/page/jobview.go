@@ -45,7 +45,10 @@ type jobView struct {
 type notice struct{ Class, Title, Text string }
 
 // tile is a number in large letters.
-type tile struct{ Name, Value, More, Class string }
+type tile struct {
+	Name, Value, More, Class string
+	At                       when // after More
+}
 
 // count is a part of the bar in words.
 type count struct{ Class, Name, Value string }
@@ -238,7 +241,7 @@ func (v *jobView) notices(j Job, now time.Time) {
 func (v *jobView) tiles(j Job, now time.Time) {
 	add := func(name, value, more, class string) {
 		if value != "" {
-			v.Tiles = append(v.Tiles, tile{name, value, more, class})
+			v.Tiles = append(v.Tiles, tile{Name: name, Value: value, More: more, Class: class})
 		}
 	}
 	if j.Percent != nil {
@@ -255,9 +258,10 @@ func (v *jobView) tiles(j Job, now time.Time) {
 	add(rate, perSecond(j.ItemsPerSecond), more, "")
 	switch {
 	case j.State.Final():
-		add("Took", v.Took, "ended "+v.Ended.People, "")
+		add("Took", v.Took, "", "")
 	case j.SecondsLeft != nil:
-		add("Time left", span(seconds(j.SecondsLeft)), "about "+now.Add(seconds(j.SecondsLeft)).UTC().Format("15:04:05")+" UTC", "")
+		add("Time left", span(seconds(j.SecondsLeft)), "until about", "")
+		v.Tiles[len(v.Tiles)-1].At = at(now.Add(seconds(j.SecondsLeft)))
 	default:
 		add("Running for", v.Took, "", "")
 	}

@@ -51,7 +51,7 @@ func newPoolView(found poolsAndWorkers, pool string, now time.Time) poolView {
 		if w.Pool != pool {
 			continue
 		}
-		one := workerView{Name: w.Worker, Seen: ago(w.Seen, now), Silent: found.Silent(w, now), Version: w.Version}
+		one := workerView{Name: w.Worker, Seen: ago(w.Seen, now), Silent: found.Unheard(w, now), Version: w.Version}
 		for _, b := range found.Running {
 			if b.Worker == w.Worker && (b.Pool == pool || b.Pool == "") {
 				one.Batches = append(one.Batches, batchView{newSlotRow(b, now, false, 0), b.Job, Path + "/jobs/" + pathEscape(b.Job)})
