@@ -206,7 +206,9 @@ func (w *world) requireLife(r job.Report, err error) {
 	}
 	life := r.Life.Series()
 	sum := life.Sum()
-	require.Equal(w.t, []int64{r.OK, r.Failed, r.Reused}, sum[:samples.Expiries], "%s", r.State)
+	if w.life == nil || r.Planned > 0 { // it has counted what earlier runs have done
+		require.Equal(w.t, []int64{r.OK, r.Failed, r.Reused}, sum[:samples.Expiries], "%s", r.State)
+	}
 	if w.life == nil {
 		require.Equal(w.t, []int64{r.Expiries, r.Crashes, r.Retries}, sum[samples.Expiries:])
 	}

@@ -25,7 +25,7 @@ type batch struct {
 // drawn returns batches of a life of random length, now and then with a pause.
 func drawn(r *rand.Rand) (all []batch) {
 	at, usual := start, time.Duration(1)<<r.IntN(40)
-	for range r.IntN(2000) {
+	for range r.IntN(1000) {
 		at = at.Add(time.Duration(r.Int64N(int64(usual))))
 		if r.IntN(200) == 0 {
 			at = at.Add(time.Duration(r.Int64N(int64(time.Hour)*1000 + 1)))
@@ -97,7 +97,7 @@ func requireTrue(t *testing.T, all []samples.Point, n samples.Counts, calls call
 func TestSeries_KeepsWhatIsAdded(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
-	for i := range 40 {
+	for i := range 20 {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		all := drawn(r)
 		n, calls := sum(all)
@@ -130,7 +130,7 @@ func TestSeries_ThinsOutEvenly(t *testing.T) {
 	t.Parallel()
 	var s samples.Series
 	at := start
-	for range 100_000 {
+	for range 30_000 {
 		at = at.Add(time.Second)
 		s.Add(at.Add(-3*time.Second), at, samples.Counts{samples.OK: 100}, "5203 10:3 12:97")
 	}
@@ -212,7 +212,7 @@ func TestPacked_OfAnything(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	good := added(drawn(r), 0).Pack()
-	for range 2000 {
+	for range 500 {
 		bad := slices.Clone(good[:r.IntN(len(good)+1)])
 		for range r.IntN(5) {
 			if len(bad) > 0 {
