@@ -148,7 +148,7 @@ func (p *Publication) adoptFilled(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if published != nil && len(published.Filled) > 0 {
+		if published != nil && len(published.Filled) > 0 && published.Books.Items == p.Books.Items {
 			p.Filled = published.Filled
 			return true, nil
 		}

@@ -31,8 +31,7 @@ type Selection struct {
 
 // Results copies a job's results, or its error records, to w in the order of its items. Of a job that
 // has not finished it copies those that have been committed, up to the first item that has not, or that waits for the
-// outcome of an equal one. It
-// returns the ordinal at which it ended; with a later report there may be more.
+// outcome of an equal one. It returns the ordinal at which it ended; with a later report there may be more.
 func Results(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
 	if report.Loop != nil {
 		return loopResults(ctx, access, report, want, w)

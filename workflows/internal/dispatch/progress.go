@@ -216,11 +216,11 @@ func (r *reporting) due(c wire.Counts) bool {
 	return true
 }
 
-// CountsOf returns the counts of outcomes.
+// CountsOf returns the counts of outcomes. Items that wait for the outcome of an equal one have none yet.
 func CountsOf(o wire.LegOutcomes) wire.Counts {
 	t := o.Totals
 	barren := slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done })
-	return wire.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
+	return wire.Counts{OK: t.OK - t.Equal, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
 }
 
 // counts returns those that the job hears of, now.
