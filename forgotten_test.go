@@ -133,7 +133,7 @@ func TestForgotten_KindsOfFailure(t *testing.T) {
 
 // notShown are fields of a report that no command shows, because they are for stint itself, or for programs.
 var notShown = map[string]bool{
-	"Between": true, "Alone": true, "Summed": true, "InputBytes": true, "Busy": true, "Unserved": true, "UnservedPools": true,
+	"Between": true, "Alone": true, "Summed": true, "InputBytes": true, "Busy": true, "Unserved": true, "UnservedPools": true, "Life": true,
 	"Silent": true, "TotalBytes": true, "OpenLegs": true, "Manifests": true, "LegManifests": true, "Salvage": true, "Unsaved": true,
 	"Samples": true,
 }
