@@ -141,7 +141,9 @@ func (s *servers) startTemporal(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.await(ctx, "Temporal's services", func(ctx context.Context) error {
+		return finish(s.host.command(ctx, s.programs.self, "role", "ready"))
+	})
 }
 
 // startService starts one service of Temporal, with the settings of the compose file.
@@ -204,6 +206,8 @@ func role(ctx context.Context, name string, args []string) error {
 	switch name {
 	case "namespace":
 		return registerNamespace(ctx)
+	case "ready":
+		return startWorkflow(ctx)
 	case "bucket":
 		return http.ListenAndServe(bucketAddress.String()+":8333", jobtest.FakeS3(bucket))
 	case "make-bucket":
@@ -246,6 +250,20 @@ func registerNamespace(ctx context.Context) error {
 	return c.Register(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace: "default", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
+}
+
+// startWorkflow starts a workflow that nobody runs, and ends it: services learn of a new namespace after a while.
+func startWorkflow(ctx context.Context) error {
+	c, err := sdkclient.DialContext(ctx, sdkclient.Options{HostPort: frontend})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	run, err := c.ExecuteWorkflow(ctx, sdkclient.StartWorkflowOptions{ID: "ready", TaskQueue: "ready"}, "ready")
+	if err != nil {
+		return err
+	}
+	return c.TerminateWorkflow(ctx, run.GetID(), run.GetRunID(), "it could be started")
 }
 
 // hog takes memory until there is none.
