@@ -73,6 +73,7 @@ import (
 	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/data/unique"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -109,6 +110,8 @@ type Options struct {
 	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivitySlot, error)
 	// Hooks are those that jobs can name.
 	Hooks map[string]Hook
+	// Tracer makes spans of executions and their calls. Nil: nothing does.
+	Tracer *traces.Tracer
 	// Worker names the worker in the results of its batches.
 	Worker string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -35,6 +36,7 @@ type execution struct {
 	loop     atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch    *calls.Watch
 	slot     calls.Slot
+	traced   *traces.Execution // nil: nobody traces
 	inHand   inHand
 	live     calls.Live        // what has been answered, recorded or not
 	reported calls.RecordStats // to the observer

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/run/meters"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/internal/web/jobmetrics"
@@ -30,6 +31,25 @@ func (c *connection) exposeSDK(p *Program, w *worker.Options) error {
 		OnError: func(err error) { log.Warn("metrics of Temporal's SDK", "error", err) },
 	})
 	return nil
+}
+
+// traced has workers make spans, if the environment asks for that (OTEL_…). The last ones are sent by what it returns.
+func (p *Program) traced(ctx context.Context, workers ...*worker.Options) (end func(), err error) {
+	tracer, err := traces.FromEnvironment(ctx, p.lookup)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	if tracer == nil {
+		return func() {}, nil
+	}
+	for _, w := range workers {
+		embedded.Trace(w, tracer)
+	}
+	return func() {
+		if err := tracer.Close(); err != nil {
+			fmt.Fprintf(p.Stderr, "traces: %v\n", err)
+		}
+	}, nil
 }
 
 // jobMetrics are the flags of 'watch' without a job: the numbers of all jobs, for Prometheus.

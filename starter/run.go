@@ -168,6 +168,11 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if o.dryRun {
 		return o.printFirst(cmd.Context(), p, check, handler)
 	}
+	sent, err := o.traced(cmd.Context(), p, pools)
+	if err != nil {
+		return err
+	}
+	defer sent()
 	r := &running{
 		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: progressOf(p, o.json),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
@@ -177,6 +182,21 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	r.show.silent, r.show.lookedAt = o.quiet, lookedAt(spec)
 	r.show.bare = spec.Streams() && p.TerminalOut
 	return r.all(cmd.Context())
+}
+
+// traced has the workers of the run make spans, if the environment asks for that.
+func (o *runOptions) traced(ctx context.Context, p *Program, pools map[string]local.Pool) (end func(), err error) {
+	workers := []*worker.Options{&o.worker.options}
+	own := map[string]*local.Pool{}
+	for name, pool := range pools {
+		own[name] = &pool
+		workers = append(workers, &own[name].Options)
+	}
+	end, err = p.traced(ctx, workers...)
+	for name, pool := range own {
+		pools[name] = *pool
+	}
+	return end, err
 }
 
 // given reports whether the standard input is a pipe or a file, which somebody has given to this command.

@@ -76,6 +76,11 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 			return err
 		}
 	}
+	sent, err := p.traced(ctx, &o.worker.options)
+	if err != nil {
+		return err
+	}
+	defer sent()
 	return o.patience.withServer(ctx, p, &o.connection, o.verbose, func(client *jobs.Client) error {
 		return o.serve(ctx, p, client, handler)
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/job"
@@ -115,10 +116,11 @@ type Options struct {
 	NoWorkflows bool
 	NoIO        bool
 
-	alone   bool     // see embedded.Alone
-	reads   []string // the same
-	label   string   // see embedded.Among
-	exposed exposed  // see embedded.Expose
+	alone   bool           // see embedded.Alone
+	reads   []string       // the same
+	label   string         // see embedded.Among
+	exposed exposed        // see embedded.Expose
+	tracer  *traces.Tracer // see embedded.Trace; nil: nobody traces
 	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
 	sampler calls.Sampler
 }
@@ -278,6 +280,7 @@ func init() {
 		o.alone, o.reads = true, reads
 	}
 	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
+	embedded.SetTracer = func(options, tracer any) { options.(*Options).tracer = tracer.(*traces.Tracer) }
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
 	embedded.SetExposed = func(options any, provider metric.MeterProvider, handler http.Handler) {
 		options.(*Options).exposed = exposed{provider, handler}

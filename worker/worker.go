@@ -129,7 +129,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivitySlot, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Hooks: o.hooks(name), Worker: name, Tracer: o.tracer, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
 		Pollers: c.Pollers,
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			if err := lookup.Query(ctx, temporal, id, run, wire.QueryPending, &piece, offset); err != nil {
@@ -182,7 +182,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 			wire.WorkflowJob:     entry.Workflow(workflows.Job),
 			wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
 			wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
-		}.Register(coordinator)
+		}.Watched(w.options.traceWorkflow()).Register(coordinator)
 		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 		w.workers = append(w.workers, coordinator)
 	}
@@ -216,7 +216,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	entry.Offer(process, wire.ActivityProcess, w.acts.Process)
 	w.inHand.counted(process).Register(batches)
 	// The legs of feeds run beside their batches.
-	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Watched(w.options.traceWorkflow()).Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 	w.workers = append(w.workers, batches)
 	return nil

@@ -35,3 +35,9 @@ var SetExposed func(options any, provider metric.MeterProvider, handler http.Han
 func Expose(options any, provider metric.MeterProvider, handler http.Handler) {
 	SetExposed(options, provider, handler)
 }
+
+// SetTracer is set by package worker; see [Trace].
+var SetTracer func(options, tracer any)
+
+// Trace has the worker of a *worker.Options make spans with a *traces.Tracer.
+func Trace(options, tracer any) { SetTracer(options, tracer) }
