@@ -78,6 +78,29 @@ func (r Report) WithLife() Report {
 	return r
 }
 
+// Rates returns how many items were done a second in each of n equal parts, 1 or more, of the time that the samples
+// cover; nil, if they cover none.
+func (r Report) Rates(n int) []float64 {
+	all := r.Samples
+	if len(all) < 2 || !all[0].At.Before(all[len(all)-1].At) {
+		return nil
+	}
+	begin, part := all[0].At, all[len(all)-1].At.Sub(all[0].At).Seconds()/float64(n)
+	rates := make([]float64, n)
+	for i, s := range all[1:] {
+		before := all[i]
+		from, to := before.At.Sub(begin).Seconds()/part, s.At.Sub(begin).Seconds()/part
+		if to <= from {
+			to = from + 1e-9 // all at once
+		}
+		done := float64(s.Done()-before.Done()) / (to - from) // in a part's time
+		for p := max(0, min(n-1, int(from))); p < n && float64(p) < to; p++ {
+			rates[p] += done * (min(to, float64(p+1)) - max(from, float64(p))) / part
+		}
+	}
+	return rates
+}
+
 // SettleLife has the items of Life add up to those of the report: not all of them are counted by legs.
 func (r *Report) SettleLife() {
 	r.Life = r.Life.Settled(r.Started, samples.Counts{samples.OK: r.OK, samples.Failed: r.Failed, samples.Reused: r.Reused})

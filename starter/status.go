@@ -153,6 +153,7 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		row("hook", "%s", describeHook(h))
 	}
 	printWhere(row, r, running)
+	printLife(row, r)
 	row("started", "%s", r.Started.Local().Format(time.DateTime))
 	if r.Ended != nil {
 		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
@@ -165,6 +166,24 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		row.text("dropped", o.Dropped)
 	}
 	return w.Flush()
+}
+
+// rateColumns is how many columns the rate over time takes.
+const rateColumns = 40
+
+// printLife prints the rate over the whole life of the job, and its slowest batch.
+func printLife(row rows, r job.Report) {
+	if rates := r.Rates(rateColumns); text.Spark(rates) != "" {
+		row("rate so far", "%s  at most %s items/s", text.Spark(rates), text.Rate(slices.Max(rates)))
+	}
+	if len(r.Slowest) > 0 {
+		s := r.Slowest[0]
+		on := ""
+		if s.Worker != "" {
+			on = ", on " + s.Worker
+		}
+		row("slowest batch", "%s (%s from %s on): %v%s", text.Thousands(s.Number), text.Count(s.Items, "item"), text.Thousands(s.First), roundTime(s.Took), on)
+	}
 }
 
 func printCounts(row rows, r job.Report) {
