@@ -107,7 +107,7 @@ fuzz:
 bench:
 	$(GO) run ./bench
 
-# All that a release consists of, in dist/, made from the commit that is checked out: docs/releasing.md. release-check makes it
+# All that a release consists of, in dist/, made from the commit that is checked out (CONTRIBUTING.md). release-check makes it
 # twice, the second time from a copy elsewhere, and compares.
 release:
 	$(GO) run ./internal/release -version $(VERSION)
