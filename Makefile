@@ -4,7 +4,7 @@ GO ?= go
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench images cluster-test
+.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench images cluster-test release release-check
 
 check: lint race python chart
 
@@ -48,6 +48,7 @@ format:
 
 vet:
 	$(GO) vet ./...
+	$(GO) vet -tags noserver,nofastjson ./cmd/stint-worker
 	GOOS=darwin $(GO) vet ./timers ./internal/run/child ./internal/run/guard ./internal/base/procs ./internal/base/disk ./internal/data/store/local ./internal/data/store/object
 
 staticcheck:
@@ -121,3 +122,11 @@ fuzz:
 
 bench:
 	$(GO) run ./bench
+
+# All that a release consists of, in dist/, made from the commit that is checked out (CONTRIBUTING.md). release-check makes it
+# twice, the second time from a copy elsewhere, and compares.
+release:
+	$(GO) run ./internal/release -version $(VERSION)
+
+release-check:
+	$(GO) run ./internal/release -version $(VERSION) -check

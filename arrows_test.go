@@ -17,7 +17,7 @@ var layers = []string{
 	"internal/base/text", "internal/base/valuelists", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
 	"internal/base/backoff", "internal/base/location", "internal/base/jsonscan", "internal/base/codec",
 	"internal/base/collector", "internal/base/loopback", "internal/base/limits", "internal/base/formats",
-	"internal/base/calltimes", "internal/base/samples", "python", "job", "internal/wire", "timers",
+	"internal/base/calltimes", "internal/base/samples", "internal/base/build", "python", "job", "internal/wire", "timers",
 	"internal/temporal/embedded", "internal/temporal/search", "internal/temporal/lookup", "internal/temporal/orphans",
 	"internal/temporal/entry", "internal/temporal/devserver", "internal/feedclient", "internal/feedclient/feedsim",
 	"jobs",
@@ -36,6 +36,7 @@ var layers = []string{
 	"workflows/internal/loop", "workflows", "worker", "local", "starter",
 	"internal/test/metricnames", "internal/test/mutants", "internal/test/randomjobs", "internal/test/programs", "internal/test/pytest", "internal/test/jobtest",
 	"internal/test/clustertest", "internal/test/testserver", "internal/test/testserver/serve", "internal/test/modeltest",
+	"internal/release",
 	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
 }
 
@@ -138,9 +139,9 @@ func TestArrows_KindsOfJobsAreFolders(t *testing.T) {
 }
 
 // linked are the packages that a package links, in go list's order.
-func linked(t *testing.T, name string) []string {
+func linked(t *testing.T, name string, flags ...string) []string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-deps", "./"+name).Output()
+	out, err := exec.Command("go", append(append([]string{"list", "-deps"}, flags...), "./"+name)...).Output()
 	require.NoError(t, err)
 	return strings.Fields(string(out))
 }
@@ -164,6 +165,17 @@ func TestArrows_OfWhatIsLinked(t *testing.T) {
 		for _, found := range linked(t, name) {
 			require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(found, f) }), "%s links %s", name, found)
 		}
+	}
+}
+
+// IN4: the program for workers and clients of a cluster has no server, web UI or database, nor what only Go handlers use.
+func TestArrows_OfTheWorkersProgram(t *testing.T) {
+	t.Parallel()
+	forbidden := []string{"go.temporal.io/server", "github.com/temporalio/ui-server", "github.com/labstack/echo", "modernc.org/", "github.com/goccy/", "cloud.google.com/", "k8s.io/"}
+	found := linked(t, "cmd/stint-worker", "-tags", "noserver,nofastjson")
+	require.Contains(t, found, module+"/worker")
+	for _, name := range found {
+		require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(name, f) }), name)
 	}
 }
 

@@ -1,0 +1,47 @@
+// Package build says what this program was built from.
+package build
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+)
+
+// What a release is stamped with, by the linker (-X): a version such as v0.1.0, the commit, and its time in RFC 3339.
+var version, commit, date string
+
+// Info is what is known of a build; what is not known is empty.
+type Info struct {
+	Version  string // of the main module, such as v0.1.0, or "(devel)"
+	Commit   string // of the source
+	Date     string // of that commit, RFC 3339
+	Modified bool   // since that commit
+	Go       string // the version of Go
+	Platform string // such as linux/amd64
+}
+
+// This returns what is known of this program: its stamp, or else what the go command has noted.
+func This() Info {
+	noted, _ := debug.ReadBuildInfo()
+	return of(noted)
+}
+
+// of completes the stamp from what the go command has noted, which may be nil.
+func of(noted *debug.BuildInfo) Info {
+	i := Info{Version: version, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if noted != nil && version == "" {
+		i.Version = noted.Main.Version
+		for _, s := range noted.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				i.Commit = s.Value
+			case "vcs.time":
+				i.Date = s.Value
+			case "vcs.modified":
+				i.Modified = s.Value == "true"
+			}
+		}
+	}
+	i.Version = cmp.Or(i.Version, "(devel)")
+	return i
+}
