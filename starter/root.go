@@ -16,9 +16,8 @@ import (
 // docsPage is where the words of messages, recipes and all else are explained.
 const docsPage = "https://github.com/stint-run/stint/tree/main/docs"
 
-const aboutStint = `stint cuts files with millions of records into batches, runs a program or Go function over them
-on one machine or many, and writes the results in input order. It survives the death of any
-process, pins a fault on the one record that causes it, and accounts for every record.`
+const aboutStint = `stint runs a program or Go function over millions of records, on one machine or many, with results
+in input order. It survives the death of any process, and pins a fault on its record.`
 
 const aboutBuiltIn = `Runs its handler over files with millions of records, on one machine or many, and writes the
 results in input order. It survives the death of any process, pins a fault on the one record that
@@ -64,10 +63,10 @@ Words such as batch and call, and recipes: ` + docsPage,
 			needsServer(newRun(p)), newPlan(p), newStart(p), newLoop(p), newFeed(p), newSchedule(p), newWorker(p), needsServer(newServer(p)),
 		}},
 		{"Follow and change jobs", []*cobra.Command{
-			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p), newReport(p),
+			newUI(p), newList(p), newStatus(p), newWatch(p), newWorkers(p), newResults(p), newErrors(p), newReport(p),
 			newStop(p), newResume(p), newPause(p), newUnpause(p), newRedrive(p), newSet(p),
 		}},
-		{"Other commands", []*cobra.Command{newUI(p), newWorkers(p), newCodecServer(p), newVersion(p)}},
+		{"Other commands", []*cobra.Command{newCodecServer(p), newVersion(p)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {
