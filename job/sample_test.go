@@ -22,7 +22,7 @@ func lived() Report {
 	return Report{Started: at, Outcomes: Outcomes{Totals: Totals{OK: 200, Failed: 20}, Life: s.Pack()}}
 }
 
-// 31.2: samples come from a report's life, and go back into it; as JSON they lack the times of calls only.
+// M9: samples come from a report's life, and go back into it; as JSON they lack the times of calls only.
 func TestReport_WithSamples(t *testing.T) {
 	t.Parallel()
 	r := lived()
@@ -70,7 +70,7 @@ func TestReport_Rates(t *testing.T) {
 	require.InDeltaSlice(t, []float64{5, 0, 0, 0}, once.Rates(4), 1e-6)
 }
 
-// 31.2: the samples of a job agree with its report, also where others than its legs have counted.
+// M9: the samples of a job agree with its report, also where others than its legs have counted.
 func TestReport_SettleLife(t *testing.T) {
 	t.Parallel()
 	r := lived()
@@ -81,7 +81,7 @@ func TestReport_SettleLife(t *testing.T) {
 	require.EqualValues(t, 1220, all[len(all)-1].Done())
 }
 
-// 31.2: the slowest batches of all legs.
+// M9: the slowest batches of all legs.
 func TestOutcomes_Slowest(t *testing.T) {
 	t.Parallel()
 	var all, leg Outcomes

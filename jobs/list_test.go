@@ -126,7 +126,7 @@ func TestD10_ListedAsStuck(t *testing.T) {
 	require.False(t, c.listed(info).Stuck)
 }
 
-// V9: a page of a list comes from the server's own filter as far as that goes, and continues where it ended.
+// U9: a page of a list comes from the server's own filter as far as that goes, and continues where it ended.
 func TestClient_ListPage(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)

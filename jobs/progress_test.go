@@ -53,7 +53,7 @@ func pendingOf(t *testing.T, memo *job.Counted, legs []string, hints map[string]
 	return desc
 }
 
-// M3: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow
+// M3, M9: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow
 // has counted.
 func TestReport_CountsBatchesInHand(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 	require.Zero(t, report.AsOf)
 
 	require.Nil(t, report.Life)
-	all := report.Samples // 31.2: of the job, its legs, and what they have in hand
+	all := report.Samples // M9: of the job, its legs, and what they have in hand
 	last := all[len(all)-1]
 	require.Equal(t, job.Sample{At: began, OK: report.OK, Failed: report.Failed}, last)
 	require.Equal(t, began.Add(-time.Hour), all[0].At)

@@ -29,7 +29,7 @@ func requireSteady(t *testing.T, all []job.Sample, rate, tolerance float64) {
 	}
 }
 
-// 31.2: samples show the whole life of a job with many legs, whichever of them has done what, and its slowest batches.
+// M9: samples show the whole life of a job with many legs, whichever of them has done what, and its slowest batches.
 func TestSamples_OfManyLegs(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 10_000)
@@ -77,7 +77,7 @@ func TestSamples_OfManyLegs(t *testing.T) {
 	require.Equal(t, 2*time.Second, report.Slowest[1].Took)
 }
 
-// 31.2: a leg takes its life along when it continues as new; what it could not commit is not in it.
+// M9: a leg takes its life along when it continues as new; what it could not commit is not in it.
 func TestSamples_OfALegThatContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 0)
@@ -104,7 +104,7 @@ func TestSamples_OfALegThatContinuesAsNew(t *testing.T) {
 	require.Empty(t, result.Slowest)
 }
 
-// 31.2: a job that continues as new keeps its samples.
+// M9: a job that continues as new keeps its samples.
 func TestSamples_OverRunsOfTheJob(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 3000)
@@ -120,7 +120,7 @@ func TestSamples_OverRunsOfTheJob(t *testing.T) {
 	require.Equal(t, report.Started.Truncate(time.Second), all[0].At.Truncate(time.Second))
 }
 
-// 31.2: the samples of a resumed job begin with those of the runs before, and agree with what is done of them.
+// M9: the samples of a resumed job begin with those of the runs before, and agree with what is done of them.
 func TestSamples_OfAResumedJob(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -92,7 +92,7 @@ func requireTrue(t *testing.T, all []samples.Point, n samples.Counts, calls call
 	require.Equal(t, calls.Longest(), longest)
 }
 
-// Whatever is added, in whatever order and however it is put together: the samples are few and in order, and everything
+// M9: whatever is added, in whatever order and however it is put together: the samples are few and in order, and everything
 // is in them.
 func TestSeries_KeepsWhatIsAdded(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestSeries_KeepsWhatIsAdded(t *testing.T) {
 	}
 }
 
-// A long life has samples all over it, also after a pause that is longer than all the rest.
+// M9: a long life has samples all over it, also after a pause that is longer than all the rest.
 func TestSeries_ThinsOutEvenly(t *testing.T) {
 	t.Parallel()
 	var s samples.Series

@@ -30,7 +30,7 @@ type jobSimulation struct {
 }
 
 // TestModel_Jobs runs 8,000 schedules of jobs with their legs (50 with -short), the same ones each time: see
-// [TestModel].
+// [TestModel]. M9: their samples add up to what their reports count.
 func TestModel_Jobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.8, 8_000, 50, 5, simulateJob)
@@ -214,7 +214,7 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 	return false, fmt.Errorf("the job has ended as %s", j.report.State)
 }
 
-// lived checks that the samples of a run that has ended add up to what its report counts.
+// lived checks, for M9, that the samples of a run that has ended add up to what its report counts.
 func (j *jobSimulation) lived() error {
 	r := j.report
 	sum := r.Life.Series().Sum()

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// V7: the description has all paths of the API, and no others; what it says of shapes holds for what is sent.
+// U7: the description has all paths of the API, and no others; what it says of shapes holds for what is sent.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	p, _ := setup(t, Options{})
@@ -75,7 +75,7 @@ func requireDescribed(t *testing.T, schemas map[string]any, name string, said an
 	}
 }
 
-// V7: the fields of 'stint status --json' and of the API are the same ones.
+// U7: the fields of 'stint status --json' and of the API are the same ones.
 func TestShapes_AreThoseOfCommands(t *testing.T) {
 	t.Parallel()
 	var ours, theirs map[string]any

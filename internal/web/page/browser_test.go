@@ -283,7 +283,7 @@ func (b *tab) look(width int64, dark bool) {
 // has is whether the page's text has another one in it.
 func has(text string) string { return fmt.Sprintf("document.body.innerText.includes(%q)", text) }
 
-// V1, V3, V4: Chromium clicks through the page: the list and its filter, a job whose numbers move, one with failures, a redrive by
+// U1, U3, U4: Chromium clicks through the page: the list and its filter, a job whose numbers move, one with failures, a redrive by
 // its button, a pipeline, a feed, workers; after a restart of its server the open page goes on by itself.
 func TestBrowser_ClicksThrough(t *testing.T) {
 	t.Parallel()

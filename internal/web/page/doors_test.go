@@ -89,7 +89,7 @@ func TestX2_Tokens(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, send(t, p, http.MethodPost, "/stint/login", "token=wrong", form...).status)
 }
 
-// V6: actions need to be allowed, and come as JSON from the page itself or a program.
+// U6: actions need to be allowed, and come as JSON from the page itself or a program.
 func TestActions_NeedMore(t *testing.T) {
 	t.Parallel()
 	_, err := New(Options{Actions: true})
@@ -115,7 +115,7 @@ func TestActions_NeedMore(t *testing.T) {
 	require.JSONEq(t, `{"command":"stint pause nightly","said":"The job is to pause."}`, a.body)
 }
 
-// V3: what a browser may load is what this server has.
+// U3: what a browser may load is what this server has.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	p, err := New(Options{})

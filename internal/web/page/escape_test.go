@@ -99,7 +99,7 @@ func evilJob(state job.State) Job {
 	return j
 }
 
-// V2: markup and scripts in names, items, errors, addresses, pools and texts of pictures are texts on the page.
+// U2: markup and scripts in names, items, errors, addresses, pools and texts of pictures are texts on the page.
 func TestEscape_Everything(t *testing.T) {
 	t.Parallel()
 	for _, actions := range []bool{true, false} {
@@ -135,7 +135,7 @@ func TestEscape_Everything(t *testing.T) {
 	}
 }
 
-// V2: a name that is none is refused before anything is asked.
+// U2: a name that is none is refused before anything is asked.
 func TestEscape_Names(t *testing.T) {
 	t.Parallel()
 	p, _ := setup(t, Options{})
@@ -146,7 +146,7 @@ func TestEscape_Names(t *testing.T) {
 	}
 }
 
-// V8: a page alone in a file has no script, and names its styles.
+// U8: a page alone in a file has no script, and names its styles.
 func TestReport_IsAlone(t *testing.T) {
 	t.Parallel()
 	p := &Page{options: Options{Program: "stint"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// V5: however many pages show the same, it is asked for once, at most a twentieth of the time; and not at all while no page
+// U5: however many pages show the same, it is asked for once, at most a twentieth of the time; and not at all while no page
 // is open.
 func TestHub_AsksOnceForAll(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestHub_LaterOnes(t *testing.T) {
 	})
 }
 
-// V5: what is asked for together costs no more than one thing.
+// U5: what is asked for together costs no more than one thing.
 func TestHub_PausesGrowWithTheViews(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, askEvery, pause(time.Millisecond, 1))

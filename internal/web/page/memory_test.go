@@ -11,7 +11,7 @@ import (
 	"github.com/stint-run/stint/jobs"
 )
 
-// V9: of the jobs of a list those are asked whose answers are the oldest, and none again that has just not answered.
+// U9: of the jobs of a list those are asked whose answers are the oldest, and none again that has just not answered.
 func TestMemories_OldestFirst(t *testing.T) {
 	t.Parallel()
 	var m memories

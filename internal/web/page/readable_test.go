@@ -30,7 +30,7 @@ func (b *tab) requireReadable(what string) {
 	b.look(1280, false)
 }
 
-// V4: the checks find what is wrong.
+// U4: the checks find what is wrong.
 func TestReadable_Finds(t *testing.T) {
 	t.Parallel()
 	chromium(t)
