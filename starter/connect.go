@@ -77,9 +77,17 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 	client, err := sdkclient.DialContext(ctx, options)
 	if err != nil {
 		return nil, &awayError{cause: err, text: fmt.Sprintf(
-			"no Temporal server answers at %s: %v\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.name())}
+			"no Temporal server answers at %s: %v\n%s with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.howToReachOne())}
 	}
 	return client, nil
+}
+
+// howToReachOne begins the advice for who reaches no server.
+func (p *Program) howToReachOne() string {
+	if !devserver.Linked {
+		return "Give the address of one"
+	}
+	return "Start one with '" + p.name() + " server', or give its address"
 }
 
 func (c *connection) options(p *Program) (sdkclient.Options, error) {

@@ -157,7 +157,7 @@ func usage(cmd *cobra.Command) error {
 func writeCommands(b *strings.Builder, cmd *cobra.Command, title, group string) {
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for _, sub := range cmd.Commands() {
-		if sub.GroupID == group {
+		if sub.GroupID == group && !sub.Hidden {
 			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 		}
 	}
