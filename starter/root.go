@@ -26,8 +26,7 @@ causes it, and accounts for every record. It is a program of stint, with all of 
 // firstCommand is the command that the help begins with.
 func firstCommand() string {
 	if devserver.Linked {
-		return `Everything in one process; interrupted or killed, the same command continues:
-  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl`
+		return `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl     # killed, the same command continues`
 	}
 	return `For the workers and clients of a cluster: this program has no Temporal server of its own.
   stint worker --pool upper --allow /data --exec 'tr a-z A-Z'`
