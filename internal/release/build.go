@@ -53,6 +53,14 @@ const smaller = "github.com/aws/...=-l"
 // stampIn is the package whose variables the linker sets.
 const stampIn = "github.com/stint-run/stint/internal/base/build"
 
+// stamp has the linker set what internal/base/build says.
+func (r *release) stamp() (flags string) {
+	for _, v := range []struct{ name, value string }{{"version", "v" + r.version}, {"commit", r.commit}, {"date", r.date.Format(time.RFC3339)}} {
+		flags += " -X " + stampIn + "." + v.name + "=" + v.value
+	}
+	return flags
+}
+
 // build builds a program, the same from whatever folder and on whatever machine.
 func (b *builder) build(ctx context.Context, k kind, platform string) (*program, error) {
 	began := time.Now()
@@ -62,8 +70,7 @@ func (b *builder) build(ctx context.Context, k kind, platform string) (*program,
 	if _, err := os.Stat(p.path); err == nil {
 		return p, nil
 	}
-	stamp := fmt.Sprintf("-X %[1]s.version=v%s -X %[1]s.commit=%s -X %[1]s.date=%s", stampIn, b.version, b.commit, b.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", k.tags, "-gcflags", smaller, "-ldflags", "-s -w "+stamp, "-o", p.path, k.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", k.tags, "-gcflags", smaller, "-ldflags", "-s -w"+b.stamp(), "-o", p.path, k.pkg)
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
 	if _, err := output(cmd); err != nil {

@@ -218,8 +218,8 @@ func TestWheel(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, dir)
 
-	if exec.Command(python, "-c", "import pip").Run() != nil {
-		t.Skip("there is no pip: the wheel is only unpacked")
+	if testing.Short() || exec.Command(python, "-c", "import pip").Run() != nil {
+		t.Skip("there is no pip, or no time for it: the wheel is only unpacked")
 	}
 	path := filepath.Join(t.TempDir(), r.wheel(p).name)
 	require.NoError(t, os.WriteFile(path, wheel, 0o600))
@@ -372,6 +372,14 @@ func TestDockerfile(t *testing.T) {
 	for _, target := range []string{"FROM base AS stint-worker\n", "FROM stint-worker AS python\n", "FROM base AS stint\n"} {
 		require.Contains(t, string(text), target)
 	}
+}
+
+// IN1: each part of the stamp is a variable of its own.
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	r, _ := setup(t)
+	const in = " -X github.com/stint-run/stint/internal/base/build."
+	require.Equal(t, in+"version=v0.1.0"+in+"commit="+r.commit+in+"date=2026-12-01T02:03:04Z", r.stamp())
 }
 
 // A release is made from a commit, and of a tag from that of the tag.
