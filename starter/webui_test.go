@@ -132,6 +132,8 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 	start("quick", "nightly", "--cron", "0 3 * * *").exits(starter.ExitOK)
 	s.ran("nightly", 1, starter.ExitOK)
 
+	b.stint("report", "with-failures", "-o", "with-failures.html").exits(starter.ExitOK)
+	require.Contains(t, b.read("with-failures.html"), "stint redrive with-failures", "the page alone in a file")
 	all := []string{"all-right", "with-failures", "brought-to-a-stop", "under-way", run("nightly", 1)}
 	page := b.browse().open(addresses["jobs, no legs"])
 	query := func(query string) string {

@@ -13,6 +13,8 @@
 //	listview.go, jobview.go, stageview.go, kindview.go, workerview.go   what templates get
 //	plot.go      plots
 //	words.go     numbers and times, for people
+//	render.go    templates, styles and the script
+//	server.go    listening
 //	report.go    a job's page alone in a file
 //	assets/      templates, styles, the script
 package page

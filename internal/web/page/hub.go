@@ -13,8 +13,8 @@ import (
 const (
 	// askEvery is how often what an open page shows is asked for at most.
 	askEvery = time.Second
-	// share is how much longer than asking it takes until the same is asked for again: all open pages together keep the
-	// server busy for a twentieth of the time at most.
+	// share is how many times its cost passes until the same is asked for again: all open pages together keep the server
+	// busy for a twentieth of a core at most.
 	share = 20
 	// askCost is what a question to a job costs the server and its workers at most: an answer that takes longer is
 	// waited for.

@@ -116,9 +116,6 @@ func contentOf(page string, view any) (string, error) {
 	return b.String(), err
 }
 
-// served are the assets that browsers load.
-var served = []string{"style.css", "page.js", "icon.svg"}
-
 // asset answers with a style, the script or the icon. Their addresses name the build, so they never change.
 func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")

@@ -146,5 +146,3 @@ type part struct {
 
 // number writes a number with two digits behind the point.
 func number(v float64) string { return fmt.Sprintf("%.2f", v) }
-
-func percentSign(s string) string { return s + "%" }
