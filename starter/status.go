@@ -175,7 +175,7 @@ const rateColumns = 40
 // printLife prints the rate over the whole life of the job, and its slowest batch.
 func printLife(row rows, r job.Report) {
 	if rates := r.Rates(rateColumns); text.Spark(rates) != "" {
-		row("rate so far", "%s  at most %s items/s", text.Spark(rates), text.Rate(slices.Max(rates)))
+		row("rate over time", "%s at most %s items/s", text.Spark(rates), text.Rate(slices.Max(rates)))
 	}
 	if len(r.Slowest) > 0 {
 		s := r.Slowest[0]

@@ -6,7 +6,7 @@ import (
 )
 
 // Spark draws values, 0 or more, as a line of bars that are as high as they are, the highest one a whole character; it is
-// empty if no value is above 0. A value of 0 has no bar.
+// empty if no value is above 0. A value of 0 is a dot.
 func Spark(values []float64) string {
 	most := 0.0
 	if len(values) > 0 {
@@ -20,7 +20,7 @@ func Spark(values []float64) string {
 	var b strings.Builder
 	for _, v := range values {
 		if v <= 0 {
-			b.WriteByte(' ')
+			b.WriteRune('·')
 			continue
 		}
 		b.WriteRune(heights[min(len(heights)-1, int(v/most*float64(len(heights))))])

@@ -11,5 +11,5 @@ func TestSpark(t *testing.T) {
 	require.Empty(t, Spark(nil))
 	require.Empty(t, Spark([]float64{0, 0}))
 	require.Equal(t, "█", Spark([]float64{0.1}))
-	require.Equal(t, " ▁▃▅▆█ █", Spark([]float64{0, 1, 2.5, 5, 7.4, 10, 0, 9.99}))
+	require.Equal(t, "·▁▃▅▆█·█", Spark([]float64{0, 1, 2.5, 5, 7.4, 10, 0, 9.99}))
 }
