@@ -90,10 +90,12 @@ func (r Report) Rates(n int) []float64 {
 	for i, s := range all[1:] {
 		before := all[i]
 		from, to := before.At.Sub(begin).Seconds()/part, s.At.Sub(begin).Seconds()/part
-		if to <= from {
-			to = from + 1e-9 // all at once
+		done := float64(s.Done() - before.Done())
+		if to <= from { // all at once
+			rates[min(n-1, int(from))] += done / part
+			continue
 		}
-		done := float64(s.Done()-before.Done()) / (to - from) // in a part's time
+		done /= to - from // in a part's time
 		for p := max(0, min(n-1, int(from))); p < n && float64(p) < to; p++ {
 			rates[p] += done * (min(to, float64(p+1)) - max(from, float64(p))) / part
 		}

@@ -66,6 +66,8 @@ func TestReport_Rates(t *testing.T) {
 	require.Nil(t, Report{}.Rates(4))
 	at := time.Unix(1_800_000_000, 0)
 	require.Nil(t, Report{Samples: []Sample{{At: at}, {At: at, OK: 5}}}.Rates(4))
+	end := Report{Samples: []Sample{{At: at}, {At: at.Add(4 * time.Second)}, {At: at.Add(4 * time.Second), OK: 5}}}
+	require.InDeltaSlice(t, []float64{0, 5}, []float64{end.Rates(4)[0], end.Rates(4)[3]}, 1e-6)
 	once := Report{Samples: []Sample{{At: at}, {At: at, OK: 5}, {At: at.Add(4 * time.Second), OK: 5}}}
 	require.InDeltaSlice(t, []float64{5, 0, 0, 0}, once.Rates(4), 1e-6)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -104,6 +105,26 @@ func TestSamples_OfALegThatContinuesAsNew(t *testing.T) {
 	require.Empty(t, result.Slowest)
 }
 
+// M9: what ends without a result shows, too, also if nothing ends after it.
+func TestSamples_OfLosses(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 10)
+	w.spec.Attempts = 2
+	w.process = func(x *execution) { x.fails(errors.New("the disk is full")) }
+	_, err := w.run()
+	require.EqualValues(t, 1, w.failedReport(err, job.ErrorExhausted).Life.Series().Sum()[samples.Retries])
+
+	w = setup(t, 10)
+	w.process = func(x *execution) {
+		x.fails(heartbeatTimeout())
+		w.later(x.took+time.Millisecond, func() { w.stop(job.Stop{Reason: "lunch"}) })
+	}
+	report, err := w.run()
+	require.NoError(t, err)
+	require.NotZero(t, report.Expiries)
+	require.Equal(t, report.Expiries, report.Life.Series().Sum()[samples.Expiries])
+}
+
 // M9: a job that continues as new keeps its samples.
 func TestSamples_OverRunsOfTheJob(t *testing.T) {
 	t.Parallel()
@@ -117,7 +138,7 @@ func TestSamples_OverRunsOfTheJob(t *testing.T) {
 	require.Equal(t, 2, w.runs)
 	all := report.WithSamples().Samples
 	require.EqualValues(t, 3000, all[len(all)-1].OK)
-	require.Equal(t, report.Started.Truncate(time.Second), all[0].At.Truncate(time.Second))
+	require.WithinDuration(t, report.Started, all[0].At, 5*time.Second)
 }
 
 // M9: the samples of a resumed job begin with those of the runs before, and agree with what is done of them.

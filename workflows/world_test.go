@@ -219,7 +219,9 @@ func (w *world) requireLife(r job.Report, err error) {
 		if i > 0 {
 			require.False(w.t, s.At.Before(shown.Samples[i-1].At))
 		}
-		require.False(w.t, r.Ended != nil && s.At.After(r.Ended.Add(time.Second)), "%v, and the end is at %v: clocks of two workflows may differ a little", s.At, r.Ended)
+		if w.runs == 1 && r.Ended != nil { // with each run the clock of the environment begins anew
+			require.False(w.t, s.At.After(*r.Ended), "%v, and the end is at %v", s.At, r.Ended)
+		}
 	}
 	require.LessOrEqual(w.t, len(r.Slowest), limits.MaxSlowest)
 }

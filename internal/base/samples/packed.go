@@ -16,15 +16,17 @@ type Packed []byte
 // hasCalls is the bit of a span's mask that says that calls follow.
 const hasCalls = 1 << numbers
 
-// Pack returns the series packed. If that would be too large, it makes the spans longer.
+// Pack returns the series packed. If that would be too large, the packed one has longer spans. The series stays as it is:
+// queries of workflows pack it, too.
 func (s *Series) Pack() Packed {
 	if s.Empty() {
 		return nil
 	}
 	p := s.packed()
-	for len(p) > MaxBytes && s.grain < maxGrain {
-		s.coarsen()
-		p = s.packed()
+	for len(p) > MaxBytes {
+		coarser := p.Series()
+		coarser.coarsen()
+		p = coarser.packed()
 	}
 	return p
 }

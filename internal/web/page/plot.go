@@ -47,16 +47,16 @@ type plotRow struct {
 
 // samplesOf are those of a job's life, to its present moment. A job that keeps none has those of the looks at it.
 func samplesOf(j Job, now time.Time) []job.Sample {
-	samples := j.Samples
-	if len(samples) == 0 && !j.State.Final() {
-		samples = j.noted
-	}
+	samples, all := j.Samples, j.Samples
 	if j.Started.IsZero() {
 		return samples
 	}
-	all := append([]job.Sample{{At: j.Started}}, samples...)
-	for i := range all[:1] {
-		all[i].OK = min(j.Resumed, firstDone(samples)) // what earlier runs have done was there at once
+	if len(samples) == 0 { // others begin with the beginning, which is that of the first run
+		if !j.State.Final() {
+			samples = j.noted
+		}
+		beginning := job.Sample{At: j.Started, OK: min(j.Resumed, firstDone(samples))} // what earlier runs have done was there at once
+		all = append([]job.Sample{beginning}, samples...)
 	}
 	last := all[len(all)-1]
 	end := now
