@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,56 +17,67 @@ import (
 
 // installation is a machine that install.sh runs on, and a server with releases.
 type installation struct {
-	t     *testing.T
-	files map[string][]byte // of the server, by path
-	home  string
-	bin   string // before all else in PATH
-	env   []string
-	half  string // of this file the server sends half
+	t    *testing.T
+	url  string // of the server; below /half it sends half of each archive
+	web  string // the folder with what the server has
+	home string
+	bin  string // before all else in PATH
+	env  []string
 }
 
 // newInstallation serves release 0.1.0 for Linux on amd64, which is what the machine is.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	programs.Find(t, "curl")
-	i := &installation{t: t, files: map[string][]byte{}, home: t.TempDir(), bin: t.TempDir()}
-	server := httptest.NewServer(i)
+	i := &installation{t: t, web: t.TempDir(), home: t.TempDir(), bin: t.TempDir()}
+	files := http.FileServer(http.Dir(i.web))
+	mux := http.NewServeMux()
+	mux.Handle("/", files)
+	mux.Handle("/half/", http.StripPrefix("/half", halves(files)))
+	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
+	i.url = server.URL
 	i.env = []string{"STINT_BASE_URL=" + server.URL + "/releases/", "HOME=" + i.home, "PATH=" + i.bin + ":" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
 	i.system("Linux", "x86_64")
 	i.program("id", "echo 1000")
 	r, p := setup(t)
 	for _, k := range kinds {
 		p.kind = k
-		i.serve("v0.1.0", p.base()+".tar.gz", r.archive(p, contents(t, r, p)).data)
+		i.serve(p.base()+".tar.gz", r.archive(p, contents(t, r, p)).data)
 	}
 	return i
 }
 
-func (i *installation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	data, ok := i.files[r.URL.Path]
-	switch {
-	case !ok:
-		http.NotFound(w, r)
-	case i.half != "" && strings.HasSuffix(r.URL.Path, i.half):
-		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-		_, _ = w.Write(data[:len(data)/2])
-	default:
-		_, _ = w.Write(data)
-	}
+// halves breaks connections off in the middle of an archive.
+func halves(whole http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, ".tar.gz") {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		whole.ServeHTTP(answer, r)
+		w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+		_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+	})
 }
 
-// serve adds a file to a release, which is also the latest one.
-func (i *installation) serve(version, name string, data []byte) {
+// served is a file of the latest release, which is also 0.1.0.
+func (i *installation) served(name string) string {
+	return filepath.Join(i.web, "releases", "latest", "download", name)
+}
+
+// serve adds a file to the release.
+func (i *installation) serve(name string, data []byte) {
 	i.t.Helper()
-	path := filepath.Join(i.t.TempDir(), name)
-	require.NoError(i.t, os.WriteFile(path, data, 0o600))
-	hash, err := checksum(path)
+	versions := filepath.Join(i.web, "releases", "download")
+	require.NoError(i.t, os.MkdirAll(filepath.Dir(i.served(name)), 0o755))
+	require.NoError(i.t, os.MkdirAll(versions, 0o755))
+	_ = os.Symlink(filepath.Dir(i.served(name)), filepath.Join(versions, "v0.1.0"))
+	require.NoError(i.t, os.WriteFile(i.served(name), data, 0o600))
+	all, err := checksums(filepath.Dir(i.served(name)))
 	require.NoError(i.t, err)
-	for _, dir := range []string{"/releases/download/" + version + "/", "/releases/latest/download/"} {
-		i.files[dir+name] = data
-		i.files[dir+sumsName] = append(i.files[dir+sumsName], sums{{name, hash}}.text()...)
-	}
+	require.NoError(i.t, os.WriteFile(i.served(sumsName), all.text(), 0o600))
 }
 
 // program puts a script before the programs of the machine.
@@ -125,18 +137,17 @@ func TestInstall(t *testing.T) {
 // IN5: what is wrong is said, and nothing is installed.
 func TestInstall_Refused(t *testing.T) {
 	t.Parallel()
-	const archive = "/releases/latest/download/stint_linux_amd64.tar.gz"
 	i := newInstallation(t)
 	i.refused("there is no such version, or this machine does not reach it", "STINT_VERSION=v9.9.9")
 	i.refused("use stint or stint-worker", "STINT_PROGRAM=rm")
 
-	i.half = "stint_linux_amd64.tar.gz"
-	i.refused("cannot download all of")
-	i.half = ""
-	good := i.files[archive]
-	i.files[archive] = append([]byte("x"), good...)
+	i.refused("cannot download all of", "STINT_BASE_URL="+i.url+"/half/releases")
+	archive := i.served("stint_linux_amd64.tar.gz")
+	good, err := os.ReadFile(archive)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(archive, append([]byte("x"), good...), 0o600))
 	i.refused("the checksum of stint_linux_amd64.tar.gz is wrong, and nothing is installed")
-	i.files[archive] = good
+	require.NoError(t, os.WriteFile(archive, good, 0o600))
 
 	file := filepath.Join(i.home, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -157,10 +168,7 @@ func TestInstall_DoesNotRun(t *testing.T) {
 	i := newInstallation(t)
 	r, p := setup(t)
 	require.NoError(t, os.WriteFile(p.path, []byte("#!/bin/sh\necho 'exec format error' >&2\nexit 1\n"), 0o755))
-	for path := range i.files {
-		delete(i.files, path)
-	}
-	i.serve("v0.1.0", "stint_linux_amd64.tar.gz", r.archive(p, contents(t, r, p)).data)
+	i.serve("stint_linux_amd64.tar.gz", r.archive(p, contents(t, r, p)).data)
 	i.refused("does not run on this machine, and is not installed: exec format error")
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -40,6 +41,9 @@ func main() {
 }
 
 func (o *options) run(ctx context.Context) error {
+	if o.check && o.modified {
+		return errors.New("-check compares with the commit, which does not have what is modified: leave -allow-modified out")
+	}
 	wanted := strings.Split(o.platforms, ",")
 	for _, p := range wanted {
 		if !slices.Contains(platforms, p) {

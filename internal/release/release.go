@@ -153,14 +153,14 @@ func (r *release) pack(dist string, p *program, texts []file) error {
 	if err != nil {
 		return err
 	}
-	made := []made{r.archive(p, contents), r.sbom(p)}
+	all := []made{r.archive(p, contents), r.sbom(p)}
 	if p.kind.packaged {
-		if p.os == "linux" {
-			made = append(made, r.deb(p, contents), r.rpm(p, contents))
-		}
-		made = append(made, r.wheel(p))
+		all = append(all, r.wheel(p))
 	}
-	for _, m := range made {
+	if p.kind.packaged && p.os == "linux" {
+		all = append(all, r.deb(p, contents), r.rpm(p, contents))
+	}
+	for _, m := range all {
 		if m.err != nil {
 			return fmt.Errorf("%s: %w", m.name, m.err)
 		}
