@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ type plotRow struct {
 
 // samplesOf are those of a job's life, to its present moment. A job that keeps none has those of the looks at it.
 func samplesOf(j Job, now time.Time) []job.Sample {
-	samples, all := j.Samples, j.Samples
+	samples, all := j.Samples, slices.Clone(j.Samples)
 	if j.Started.IsZero() {
 		return samples
 	}
