@@ -21,7 +21,7 @@ test:
 # with the detector, and whose like runs with it anyway, are left to `make test` (jobtest.Unraced). The package that
 # takes longest comes first.
 RACED = $(shell grep -lE '^\s*go [a-z]|\.Go\b|"sync(/atomic)?"' $$(git ls-files '*.go') | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | \
-	grep -vE '^\.(/starter|/local|/workflows.*|/internal/(temporal/devserver|test/(mutants|clustertest|testserver.*|randomjobs))|/examples/.*|/bench.*)?$$')
+	grep -vE '^\.(/starter|/local|/workflows.*|/internal/(temporal/devserver|test/(mutants|clustertest|testserver.*|randomjobs))|/examples/.*|/bench.*|/deploy/.*)?$$')
 race:
 	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m ./worker $(filter-out ./worker,$(RACED))
 
