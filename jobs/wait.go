@@ -154,7 +154,7 @@ func (e *UnansweredError) Unwrap() error { return e.Err }
 // asked is an error of a question to a job: *UnansweredError if nobody has answered it.
 func (r *Run) asked(question string, err error) error {
 	switch {
-	case Unanswered(err):
+	case Unanswered(err) || notReady(err): // its workflow task fails
 		err = &UnansweredError{Name: r.name, Err: err}
 	case errors.As(err, new(*serviceerror.QueryFailed)):
 		err = fmt.Errorf("the worker that coordinates job %s cannot answer, and may be of another version of stint or of another program: %w", r.name, err)
