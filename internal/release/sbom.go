@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
-
-	"golang.org/x/mod/module"
 )
 
 // spdx is a document of SPDX 2.3, as far as it is used here: https://spdx.github.io/spdx-spec/v2.3.
@@ -106,12 +104,8 @@ var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 // spdxModule describes a Go module, or Go's standard library.
 func spdxModule(path, version string) spdxPackage {
 	const none = "NOASSERTION"
-	download := none
-	if escaped, err := module.EscapePath(path); err == nil && path != "stdlib" {
-		download = "https://proxy.golang.org/" + escaped + "/@v/" + version + ".zip"
-	}
 	return spdxPackage{
-		ID: "SPDXRef-" + notInID.ReplaceAllString(path+"-"+version, "-"), Name: path, Version: version, Download: download, Concluded: none, Declared: none, Copyright: none,
+		ID: "SPDXRef-" + notInID.ReplaceAllString(path+"-"+version, "-"), Name: path, Version: version, Download: none, Concluded: none, Declared: none, Copyright: none,
 		References: []spdxRef{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")}},
 	}
 }
