@@ -2,16 +2,21 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"text/template"
 )
 
-// formula makes the formula for Homebrew.
+// archiveOf is the archive of stint for a platform.
+func archiveOf(platform string) string {
+	return "stint_" + strings.ReplaceAll(platform, "/", "_") + ".tar.gz"
+}
+
+// formula makes the formula for Homebrew from the checksums of all platforms' archives.
 func (r *release) formula(s sums) []byte {
 	var b bytes.Buffer
-	file := func(os, arch string) string { return "stint_" + os + "_" + arch + ".tar.gz" }
 	template.Must(template.New("formula").Funcs(template.FuncMap{
-		"url": func(os, arch string) string { return r.url(file(os, arch)) },
-		"sum": func(os, arch string) string { return s.of(file(os, arch)) },
+		"url": func(os, arch string) string { return r.url(archiveOf(os + "/" + arch)) },
+		"sum": func(os, arch string) string { return s.of(archiveOf(os + "/" + arch)) },
 	}).Parse(formulaText)).Execute(&b, map[string]string{"Summary": summary, "Project": project, "Version": r.version})
 	return b.Bytes()
 }

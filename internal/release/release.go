@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,11 +198,11 @@ func (r *release) finish(dist string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range []made{
-		{name: "stint.rb", data: r.formula(sums)},
-		{name: "CHANGES.md", data: notes},
-		{name: "install.sh", data: install},
-	} {
+	once := []made{{name: "CHANGES.md", data: notes}, {name: "install.sh", data: install}}
+	if !slices.ContainsFunc(platforms, func(p string) bool { return sums.of(archiveOf(p)) == "" }) { // some were not wanted
+		once = append(once, made{name: "stint.rb", data: r.formula(sums)})
+	}
+	for _, m := range once {
 		if err := m.write(dist); err != nil {
 			return err
 		}

@@ -283,7 +283,7 @@ func TestFormula(t *testing.T) {
 	r, _ := setup(t)
 	var all sums
 	for i, platform := range platforms {
-		all = append(all, sum{"stint_" + strings.ReplaceAll(platform, "/", "_") + ".tar.gz", strings.Repeat(strconv.Itoa(i), 64)})
+		all = append(all, sum{archiveOf(platform), strings.Repeat(strconv.Itoa(i), 64)})
 	}
 	formula := string(r.formula(all))
 	for _, s := range all {
@@ -344,6 +344,31 @@ Help of run \-\-help
 .SH SEE ALSO
 https://github.com/stint\-run/stint
 `, string(page))
+}
+
+// IN1: what a release has once: a formula only if there is an archive for each of its platforms.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	r, _ := setup(t)
+	dist := t.TempDir()
+	has := func() (names []string) {
+		require.NoError(t, r.finish(dist))
+		all, err := checksums(dist)
+		require.NoError(t, err)
+		for _, s := range all {
+			names = append(names, s.name)
+		}
+		written, err := os.ReadFile(filepath.Join(dist, sumsName))
+		require.NoError(t, err)
+		require.Equal(t, string(all.text()), string(written))
+		return names
+	}
+	require.NoError(t, made{name: archiveOf("linux/amd64")}.write(dist))
+	require.Equal(t, []string{"CHANGES.md", "install.sh", "stint_linux_amd64.tar.gz"}, has())
+	for _, platform := range platforms {
+		require.NoError(t, made{name: archiveOf(platform)}.write(dist))
+	}
+	require.Contains(t, has(), "stint.rb")
 }
 
 // IN1: two folders are equal if each file of one is in the other, with the same contents.
