@@ -48,7 +48,7 @@ type execution struct {
 	allow    *calls.Allowance
 	allBegun atomic.Bool // all items have been handed out, and none is called again
 	idle     bool        // that, and no request has waited for its turn, when that was looked at last
-	told     bool        // the leg has got a report that it is idle
+	told     bool        // the leg knows that it is idle
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls

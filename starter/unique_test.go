@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,13 +82,7 @@ func TestUnique_Killed(t *testing.T) {
 	}
 	b.write("in.txt", strings.Join(lines, "\n")+"\n")
 	b.write("witness", "")
-	b.hold(50)
-	killed := b.spawn(args...)
-	eventually(t, "half of the items", func() bool { return strings.Count(b.read("witness"), "\n") >= 50 })
-	killed.signal(syscall.SIGKILL)
-	killed.await()
-	b.release()
-	b.stint(args...).exits(starter.ExitOK)
+	b.killedHalfWay(50, args...)
 	require.Equal(t, strings.Join(lines, "\n")+"\n", b.read("out.txt"))
 	require.LessOrEqual(t, strings.Count(b.read("witness"), "\n"), 100+2*20, "but for what was in hand")
 }

@@ -142,7 +142,7 @@ const (
 	eachBytes = 256 << 10
 )
 
-// each is an [EachItem]. If an input is no JSON array as it should be, it ends there, and who plans the input says so.
+// each is an [EachItem]. An input that should be a JSON array and is none ends where that shows; the plan of the input reports it.
 func (p *planner) each(ctx context.Context, fn func(*wire.Shape, *records.Item) error) error {
 	var chunk records.Chunk
 	for index := range p.table.Sources {

@@ -139,21 +139,13 @@ func (p *Publication) Fill(ctx context.Context, fill func(context.Context) ([]st
 }
 
 func (p *Publication) adoptFilled(ctx context.Context) (bool, error) {
-	runs, err := p.runs(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, run := range runs {
-		published, err := ledger.ReadDone(ctx, p.Dir, run)
-		if err != nil {
-			return false, err
+	return p.anyDone(ctx, func(published *wire.Done) (bool, error) {
+		if len(published.Filled) == 0 || published.Books.Items != p.Books.Items {
+			return false, nil
 		}
-		if published != nil && len(published.Filled) > 0 && published.Books.Items == p.Books.Items {
-			p.Filled = published.Filled
-			return true, nil
-		}
-	}
-	return false, nil
+		p.Filled = published.Filled
+		return true, nil
+	})
 }
 
 // eachLink calls fn with all manifests: those of what is published, and before them those that the run has accepted, if
@@ -188,6 +180,19 @@ func Once(ctx context.Context, adopt func(context.Context) (bool, error), publis
 
 // adopt takes over what a run has published already, if one has.
 func (p *Publication) adopt(ctx context.Context) (bool, error) {
+	return p.anyDone(ctx, func(published *wire.Done) (bool, error) {
+		if published.Books != p.Books {
+			return false, nil
+		}
+		if same, err := p.Matches(ctx, published); err != nil || !same {
+			return false, err
+		}
+		return true, p.RestoreSides(ctx, published)
+	})
+}
+
+// anyDone reports whether fn takes what one of the runs has published.
+func (p *Publication) anyDone(ctx context.Context, fn func(*wire.Done) (taken bool, err error)) (bool, error) {
 	runs, err := p.runs(ctx)
 	if err != nil {
 		return false, err
@@ -197,15 +202,11 @@ func (p *Publication) adopt(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if published == nil || published.Books != p.Books {
+		if published == nil {
 			continue
 		}
-		same, err := p.Matches(ctx, published)
-		if err != nil {
-			return false, err
-		}
-		if same {
-			return true, p.RestoreSides(ctx, published)
+		if taken, err := fn(published); taken || err != nil {
+			return taken, err
 		}
 	}
 	return false, nil

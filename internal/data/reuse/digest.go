@@ -25,7 +25,7 @@ func (d Digest) append(to []byte) []byte {
 // Bytes returns the digest as DigestOf takes it.
 func (d Digest) Bytes() []byte { return d.append(make([]byte, 0, digestSize)) }
 
-// DigestOf returns the digest that Bytes has encoded; false: it is none.
+// DigestOf returns the digest that Bytes has encoded. It is not ok if the text is no digest.
 func DigestOf(b []byte) (Digest, bool) {
 	if len(b) != digestSize {
 		return Digest{}, false
@@ -78,7 +78,7 @@ const (
 	ofKey
 )
 
-// Of returns the digest of an item; false: it is none, because it is not valid in its format.
+// Of returns the digest of an item. It is not ok if the item is not valid in its format.
 func (h *Hasher) Of(shape *wire.Shape, item *records.Item) (Digest, bool) {
 	line, err := h.lineOf(shape, item)
 	if err != nil {

@@ -102,7 +102,7 @@ func (r *Refill) Commit() error {
 	return r.out.Commit(r.ctx)
 }
 
-// next returns the place of the next item in the block; false: there is none, or it is damaged.
+// next returns the place of the next item in the block. It is not ok if there is none, or the notes are damaged.
 func (r *Refill) next() (at int, ok bool, err error) {
 	for r.whole && r.at == r.block.count() {
 		if r.in == nil {

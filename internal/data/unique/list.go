@@ -141,7 +141,7 @@ func (l *List) Cursor(ctx context.Context, from int64) *Cursor {
 	return &Cursor{list: l, ctx: ctx, next: int64(max(0, behind-1))}
 }
 
-// Find returns the first of the item with an ordinal; false: the item is no twin.
+// Find returns the first of the item with an ordinal. It is not ok if the item is no twin.
 func (c *Cursor) Find(ordinal int64) (first int64, ok bool, err error) {
 	p, ok, err := c.from(ordinal)
 	return p.first, ok && p.twin == ordinal, err
@@ -153,7 +153,7 @@ func (c *Cursor) Any(from, before int64) (bool, error) {
 	return ok && p.twin < before, err
 }
 
-// from returns the next twin from an ordinal on; false: there is none. It stays the next one.
+// from returns the next twin from an ordinal on, which stays the next one. It is not ok if there is none.
 func (c *Cursor) from(ordinal int64) (pair, bool, error) {
 	if c == nil {
 		return pair{}, false, nil

@@ -40,7 +40,7 @@ func serving(t *testing.T, server *Server, drain time.Duration) (s *served, end 
 // Without a token the gateway listens on this machine only.
 func TestListen_NeedsATokenBeyondLoopback(t *testing.T) {
 	t.Parallel()
-	var open *OpenError
+	var open *tokens.OpenError
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "gateway.example:0"} {
 		_, err := Listen(address, Options{})
 		require.ErrorAs(t, err, &open, address)

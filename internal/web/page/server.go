@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/loopback"
 	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/web/tokens"
 )
 
 const (
@@ -30,38 +31,23 @@ type Server struct {
 	end      context.CancelFunc // of the requests under way
 }
 
-// OpenError reports a page without tokens that others than this machine could reach.
-type OpenError struct{ Address string }
-
-func (e *OpenError) Error() string {
-	return fmt.Sprintf("without a token, whoever reaches %s could see all jobs: name a file of tokens, or listen on 127.0.0.1", e.Address)
+// guarded says how the page is guarded.
+func guarded(o Options) tokens.Guarded {
+	return tokens.Guarded{Name: "the page", Could: "see all jobs", Known: o.Tokens}
 }
 
-// Check returns an *[OpenError] if a page may not listen at an address, HOST:PORT, without tokens.
-func Check(address string, o Options) error {
-	if o.Tokens == nil && !loopback.Is(address) {
-		return &OpenError{Address: address}
-	}
-	return nil
-}
+// Check returns a *[tokens.OpenError] if a page may not listen at an address, HOST:PORT, without tokens.
+func Check(address string, o Options) error { return guarded(o).Check(address) }
 
 // Listen takes an address, HOST:PORT, and sets what of the options depends on it. Requests wait until Serve is called.
-// Its error is an *[OpenError] if the address is not this machine's alone, and there are no tokens.
+// Its error is a *[tokens.OpenError] if the address is not this machine's alone, and there are no tokens.
 func Listen(address string, o Options) (*Server, error) {
-	if err := Check(address, o); err != nil {
+	listener, err := guarded(o).Listen(address)
+	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("the page cannot listen: use another address, or port 0 for a free one: %w", err)
-	}
-	local := listener.Addr().String()
-	o.Loopback = loopback.Is(local)
-	err = Check(local, o) // the name may have been this machine's only by its look
-	var p *Page
-	if err == nil {
-		p, err = New(o)
-	}
+	o.Loopback = loopback.Is(listener.Addr().String())
+	p, err := New(o)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
