@@ -28,11 +28,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/base/build"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/procs"
 	"github.com/stint-run/stint/internal/base/trap"
@@ -208,7 +208,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		w.workers = append(w.workers, io)
 	}
 	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, w.options.Slots, programVersion(), procs.Own()),
+		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, w.options.Slots, build.This().Short(), procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
@@ -385,23 +385,3 @@ func (w *Worker) free() {
 	w.metrics.Close()
 	_ = w.access.Close() // buckets are only handles
 }
-
-// programVersion is the version of this program's main module, or the revision of its source; "" if neither is known.
-func programVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(len(s.Value), shortRevision)]
-		}
-	}
-	return ""
-}
-
-// shortRevision is how many digits of a revision are shown.
-const shortRevision = 12

@@ -7,6 +7,9 @@ import (
 	"runtime/debug"
 )
 
+// devel is the version of a build that has none.
+const devel = "(devel)"
+
 // What a release is stamped with, by the linker (-X): a version such as v0.1.0, the commit, and its time in RFC 3339.
 var version, commit, date string
 
@@ -26,6 +29,14 @@ func This() Info {
 	return of(noted)
 }
 
+// Short returns the version, or the first digits of the commit if there is none; empty: neither is known.
+func (i Info) Short() string {
+	if i.Version != devel {
+		return i.Version
+	}
+	return i.Commit[:min(len(i.Commit), 12)]
+}
+
 // of completes the stamp from what the go command has noted, which may be nil.
 func of(noted *debug.BuildInfo) Info {
 	i := Info{Version: version, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -42,6 +53,6 @@ func of(noted *debug.BuildInfo) Info {
 			}
 		}
 	}
-	i.Version = cmp.Or(i.Version, "(devel)")
+	i.Version = cmp.Or(i.Version, devel)
 	return i
 }

@@ -89,7 +89,7 @@ func (e *Execution) End(items, failed int64, err error) {
 	e.mu.Unlock()
 	e.span.SetAttributes(keyCalls.Int(made), keyItems.Int64(items), keyFailed.Int64(failed))
 	if err != nil {
-		e.span.SetStatus(codes.Error, err.Error())
+		e.span.SetStatus(codes.Error, kindOf(err))
 	}
 	e.span.End()
 }

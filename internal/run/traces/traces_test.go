@@ -2,6 +2,7 @@ package traces
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stint-run/stint/internal/run/calls"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.temporal.io/sdk/temporal"
 )
 
 // from looks variables up in a map.
@@ -75,6 +77,8 @@ func TestBatch_Links(t *testing.T) {
 	require.Equal(t, first.Parent.SpanID(), second.Parent.SpanID())
 	require.Empty(t, first.Links)
 	require.Equal(t, codes.Error, first.Status.Code)
+	require.NotContains(t, first.Status.Description, "no store", "messages may quote items")
+	require.Equal(t, "Exhausted", kindOf(fmt.Errorf("job: %w", temporal.NewApplicationError("item 7: SECRET", "Exhausted"))))
 	require.Equal(t, first.SpanContext.SpanID(), second.Links[0].SpanContext.SpanID())
 	require.NotEqual(t, first.SpanContext.SpanID(), second.SpanContext.SpanID())
 	require.Empty(t, spans("other", nil).Links)

@@ -3,11 +3,13 @@ package traces
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -58,7 +60,15 @@ func (t *Tracer) Workflow(w Workflow) {
 	_, span := t.tracer.Start(choosing(ctx, w.Run, w.Info.WorkflowExecution.RunID), name, trace.WithTimestamp(w.Info.WorkflowStartTime),
 		trace.WithAttributes(keyJob.String(w.Job), keyRun.String(w.Run), keyWorkflow.String(w.Info.WorkflowExecution.ID)))
 	if continued := new(workflow.ContinueAsNewError); w.Err != nil && !errors.As(w.Err, &continued) {
-		span.SetStatus(codes.Error, w.Err.Error())
+		span.SetStatus(codes.Error, kindOf(w.Err))
 	}
 	span.End(trace.WithTimestamp(w.Ended))
+}
+
+// kindOf names an error without its message, which may quote items.
+func kindOf(err error) string {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.Type() != "" {
+		return app.Type()
+	}
+	return fmt.Sprintf("%T", err)
 }
