@@ -96,7 +96,7 @@ const pageLooks = 10_000
 // ListPage returns the jobs of a filter, which may be nil, from a place on that an earlier page has returned, or from
 // the latest one on: about so many, and fewer or none, with Next, if the filter chooses few of many.
 func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, from []byte) (ListPage, error) {
-	f := orZero(filter)
+	f, size := orZero(filter), max(1, size)
 	page := ListPage{Next: from}
 	for looked := 0; looked < pageLooks; {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{

@@ -76,6 +76,7 @@ func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in wire.PlanInput, fro
 // is of the same source table.
 func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in wire.PlanInput, old *planner, from Lister, result *wire.PlanResult) (*planner, error) {
 	p := &planner{inputs: n, dir: dir, at: in.From, spoolers: map[int]chunker{}, meter: stall.NewMeter()}
+	defer stall.Include(ctx, p.meter).Close() // all items may be read before the first page
 	if old != nil {
 		p.spoolers, old.spoolers = old.spoolers, nil
 		old.Close()

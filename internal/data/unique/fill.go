@@ -84,7 +84,7 @@ func (f *filler) entry(e ledger.OwnedEntry) error {
 	for ordinal := e.First; ordinal < e.End(); ordinal++ {
 		o, err := p.next()
 		if err == nil && f.firsts.Has(ordinal) {
-			err = f.kept.add(o)
+			err = ledger.StoreError(job.ErrorOutput, f.kept.add(o))
 		}
 		if err != nil {
 			return err
