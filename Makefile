@@ -38,7 +38,7 @@ python:
 # The Helm chart, the alert rules and the dashboard, with Helm's, Kubernetes', KEDA's and Prometheus' own code: a module of its own. -golden
 # writes what the chart renders (deploy/helm/test/testdata).
 chart:
-	cd deploy/helm/test && $(GO) test -count=1 . $(CHART_FLAGS)
+	cd deploy/helm/test && GOFLAGS= $(GO) vet . && $(GO) test -count=1 . $(CHART_FLAGS)
 
 lint: format vet staticcheck workflowcheck
 

@@ -54,8 +54,6 @@ checksum() {
     sha256sum "$1"
   elif has shasum; then
     shasum -a 256 "$1"
-  elif has openssl; then
-    openssl dgst -sha256 -r "$1"
   else
     openssl dgst -sha256 -r "$1"
   fi | cut -d ' ' -f 1

@@ -51,7 +51,7 @@ func describe(ctx context.Context, root, version string, allowModified bool) (*r
 	if err != nil {
 		return nil, err
 	}
-	changes, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no")
+	changes, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
 		return nil, err
 	}

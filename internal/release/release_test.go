@@ -207,7 +207,7 @@ func TestWheel(t *testing.T) {
 	for _, line := range []string{"Name: stint-run", "Version: 0.1.0", "Requires-Python: >=3.9", "License-Expression: Apache-2.0"} {
 		require.Contains(t, metadata, line+"\n")
 	}
-	require.Contains(t, metadata, "pip install stint-run")
+	require.Contains(t, metadata, "pip install ./stint_run-")
 	require.Equal(t, len(files), strings.Count(files["stint_run-0.1.0.dist-info/RECORD"], "\n"))
 
 	python := pytest.Find(t)

@@ -116,6 +116,7 @@ func TestChart_Pods(t *testing.T) {
 		require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
 		require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
 		require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
+		require.NotEmpty(t, c.EnvFrom, d.Name)
 		require.False(t, *pod.EnableServiceLinks, "STINT_… is the program's")
 		require.False(t, *pod.AutomountServiceAccountToken)
 		require.Contains(t, all, "ServiceAccount "+pod.ServiceAccountName)
