@@ -2,10 +2,9 @@ package predict
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"github.com/stint-run/stint/internal/data/inputs"
+	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/unique"
 )
 
@@ -28,20 +27,7 @@ func addAll(ctx context.Context, to *unique.Finder, from *inputs.Inputs, table *
 		return err
 	}
 	defer reader.Close()
-	var c chunk
-	for ctx.Err() == nil {
-		if err := reader.Next(&c.Chunk, sampleChunkItems, sampleChunkBytes); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		for i := range c.Items {
-			if err := to.Add(reader.Shape(), &c.Items[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return ctx.Err()
+	return reader.Each(ctx, &records.Chunk{}, to.Add)
 }
 
 // twins counts those that a Finder finds; nil finds none.

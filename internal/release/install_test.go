@@ -90,6 +90,20 @@ func (i *installation) system(name, processor string) {
 	i.program("uname", fmt.Sprintf("[ $1 = -s ] && echo %s || echo %s", name, processor))
 }
 
+// installed are the programs of the user, and what is in them.
+func (i *installation) installed() map[string]string {
+	i.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(i.home, ".local", "bin", "*"))
+	require.NoError(i.t, err)
+	all := map[string]string{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		require.NoError(i.t, err)
+		all[path] = string(data)
+	}
+	return all
+}
+
 // run runs the script, with more variables, and returns what it prints and whether it has succeeded.
 func (i *installation) run(env ...string) (string, bool) {
 	cmd := exec.Command("sh", "../../install.sh")
@@ -98,15 +112,14 @@ func (i *installation) run(env ...string) (string, bool) {
 	return string(out), err == nil
 }
 
-// refused runs the script, which says why it installs nothing.
+// refused runs the script, which says why it installs nothing, and leaves alone what is installed.
 func (i *installation) refused(says string, env ...string) {
 	i.t.Helper()
+	before := i.installed()
 	out, ok := i.run(env...)
 	require.False(i.t, ok, out)
 	require.Contains(i.t, out, says)
-	left, err := filepath.Glob(filepath.Join(i.home, ".local", "bin", "*"))
-	require.NoError(i.t, err)
-	require.Empty(i.t, left)
+	require.Equal(i.t, before, i.installed())
 }
 
 // IN5: install.sh installs the latest release into a directory of the user, and says how to go on; again, it replaces it.
@@ -138,6 +151,9 @@ func TestInstall(t *testing.T) {
 func TestInstall_Refused(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
+	_, ok := i.run()
+	require.True(t, ok)
+	require.Len(t, i.installed(), 1)
 	i.refused("there is no such version, or this machine does not reach it", "STINT_VERSION=v9.9.9")
 	i.refused("use stint or stint-worker", "STINT_PROGRAM=rm")
 
@@ -166,6 +182,9 @@ func TestInstall_Refused(t *testing.T) {
 func TestInstall_DoesNotRun(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
+	_, ok := i.run()
+	require.True(t, ok)
+	require.Len(t, i.installed(), 1)
 	r, p := setup(t)
 	require.NoError(t, os.WriteFile(p.path, []byte("#!/bin/sh\necho 'exec format error' >&2\nexit 1\n"), 0o755))
 	i.serve("stint_linux_amd64.tar.gz", r.archive(p, contents(t, r, p)).data)
@@ -177,5 +196,23 @@ func TestInstall_HalfAScript(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../../install.sh")
 	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(string(script), "\n}\n\nmain\n"))
+	i := newInstallation(t)
+	asked := filepath.Join(t.TempDir(), "asked")
+	for _, program := range []string{"curl", "wget", "mkdir", "mktemp", "cp", "mv", "rm"} {
+		i.program(program, "touch "+asked+"; exit 1")
+	}
+	half := filepath.Join(t.TempDir(), "half.sh")
+	for n := 0; n < len(script)-len("main\n"); n += 97 {
+		require.NoError(t, os.WriteFile(half, script[:n], 0o600))
+		cmd := exec.Command("sh", half)
+		cmd.Env = i.env
+		out, _ := cmd.CombinedOutput()
+		require.NoFileExists(t, asked, "the first %d bytes: %s", n, out)
+		require.Empty(t, i.installed())
+	}
+	require.NoError(t, os.WriteFile(half, script, 0o600))
+	cmd := exec.Command("sh", half)
+	cmd.Env = i.env
+	_ = cmd.Run()
+	require.FileExists(t, asked, "the whole script does something")
 }

@@ -164,14 +164,19 @@ func (p *planner) eachOf(ctx context.Context, index int, chunk *records.Chunk, f
 	}
 	from.all = true
 	defer from.Close()
+	return from.Each(ctx, chunk, fn)
+}
+
+// Each calls fn with all items that are left, which it reads into chunk, until fn returns an error.
+func (r *Range) Each(ctx context.Context, chunk *records.Chunk, fn func(*wire.Shape, *records.Item) error) error {
 	for {
-		if err := from.Next(chunk, eachItems, eachBytes); err == io.EOF {
+		if err := r.Next(chunk, eachItems, eachBytes); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
 		for i := range chunk.Items {
-			if err := fn(from.Shape(), &chunk.Items[i]); err != nil {
+			if err := fn(r.Shape(), &chunk.Items[i]); err != nil {
 				return err
 			}
 		}

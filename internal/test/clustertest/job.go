@@ -127,12 +127,15 @@ func (r *running) read(from io.Reader) error {
 	return lines.Err()
 }
 
-// until waits until a job has done a share of its items, in percent, or has ended.
+// until waits until a job has done a share of its items, in percent. It is an error if the job ends before that shows.
 func (r *running) until(ctx context.Context, percent int) error {
 	for {
 		select {
 		case p, ok := <-r.reached:
-			if !ok || p >= percent {
+			if !ok {
+				return fmt.Errorf("%s has ended before it was seen to have done %d %%: nothing has failed meanwhile", r.name, percent)
+			}
+			if p >= percent {
 				return nil
 			}
 		case <-ctx.Done():
