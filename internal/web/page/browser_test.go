@@ -305,14 +305,14 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.do("the page", chromedp.Navigate(at+"/stint/?token="+f.token))
 	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
 	b.shows("all jobs", `document.querySelectorAll("tr[data-key]").length === 4`)
-	b.shows("failures in the list", `document.querySelector("tr[data-key=nightly] b.bad").innerText === "20"`)
+	b.shows("failures in the list", `document.querySelector("tr:has(a[href$=nightly]) b.bad").innerText === "20"`)
 	b.requireReadable("the list")
 	b.picture("page-jobs", 1280, false)
 	b.picture("page-jobs-phone", 390, true)
 	b.do("the filter", chromedp.Click(chromedp.Search(`//a[text()="completed"]`)))
 	b.shows("the filtered list", `location.search === "?state=completed" && document.querySelectorAll("tr[data-key]").length === 1`)
 
-	b.do("the running job", chromedp.Navigate(at+"/stint/"), chromedp.Click(chromedp.CSS(`tr[data-key=moving] a`)))
+	b.do("the running job", chromedp.Navigate(at+"/stint/"), chromedp.Click(chromedp.CSS(`tr[data-key] a[href$=moving]`)))
 	b.shows("what is done", `/\b[345]\d\d of 600 items done/.test(document.body.innerText)`)
 	b.shows("what runs", `document.querySelectorAll("#slots").length === 1`)
 	b.requireReadable("a running job")
@@ -344,6 +344,10 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.requireReadable("the dialog")
 	b.do("yes", chromedp.Click(chromedp.CSS("#ask-yes")))
 	b.shows("that nothing has failed", has("420 of 420 items done")+` && !document.getElementById("failures") && document.querySelector(".badge").innerText.includes("completed")`)
+
+	b.do("the list", chromedp.Navigate(at+"/stint/"))
+	b.shows("both runs of the name, each in its own row, after an update", `document.getElementById("live").dataset.state === "on" &&
+		[...document.querySelectorAll("tr:has(a[href$=nightly])")].map(r => r.innerText.includes("failed") || r.querySelector("b.bad") ? "bad" : "good").sort().join() === "bad,good"`)
 
 	b.do("a pipeline", chromedp.Navigate(at+"/stint/jobs/pipeline"))
 	b.shows("its stages", `document.querySelectorAll(".stage").length === 3`)

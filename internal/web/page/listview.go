@@ -33,6 +33,7 @@ type stateChoice struct {
 
 // listRow is a job of the list.
 type listRow struct {
+	Run                       string
 	Name, Address, Pool, More string
 	Badge                     badge
 	Bar                       bar
@@ -103,7 +104,7 @@ func newStateChoice(state string, values url.Values) stateChoice {
 
 func newListRow(j ListedJob, now time.Time) listRow {
 	row := listRow{
-		Name: j.Name, Address: Path + "/jobs/" + url.PathEscape(j.Name), Pool: cmp.Or(j.Pool, "–"), Since: at(j.Started),
+		Run: j.Run, Name: j.Name, Address: Path + "/jobs/" + url.PathEscape(j.Name), Pool: cmp.Or(j.Pool, "–"), Since: at(j.Started),
 		Rate: perSecond(j.ItemsPerSecond), Age: span(now.Sub(j.Started).Truncate(time.Second)),
 	}
 	if len(j.Pools) > 1 {

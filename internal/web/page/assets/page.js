@@ -33,6 +33,7 @@ function morph(from, to) {
     }
     if (same === old) old = old.nextSibling;
     else from.insertBefore(same, old);
+    keyed.delete(key); // it stands for one element only
     if (same.nodeType === Node.ELEMENT_NODE) {
       if (!same.isEqualNode(wanted)) morph(same, wanted);
     } else if (same.nodeValue !== wanted.nodeValue) same.nodeValue = wanted.nodeValue;
