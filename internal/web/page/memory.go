@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/run/pace"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -24,7 +25,7 @@ const maxMemories = 1000
 type memory struct {
 	mu      sync.Mutex
 	used    time.Time // guarded by that of all memories
-	history []look
+	pace    pace.Pace
 	rates   []job.Sample // of looks at the job, if it keeps no samples
 	spec    *job.Spec
 	quietTo time.Time // until then a list does not ask it
@@ -38,20 +39,8 @@ type memory struct {
 	failuresOf string // what they are of
 }
 
-// look is a report and its time.
-type look struct {
-	at     time.Time
-	report job.Report
-}
-
-const (
-	// rateWindow is over which time a speed is taken.
-	rateWindow = 15 * time.Second
-	// steady is how long a speed stays although no further item is done: numbers come in steps.
-	steady = 5 * time.Second
-	// maxNoted is how many looks are kept for plots.
-	maxNoted = 200
-)
+// maxNoted is how many looks are kept for plots.
+const maxNoted = 200
 
 // of returns what is kept of a run.
 func (m *memories) of(run string) *memory {
@@ -133,11 +122,7 @@ func (m *memory) note(r job.Report, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.since, m.quietTo = time.Time{}, time.Time{}
-	r = job.Report{Outcomes: job.Outcomes{Totals: r.Totals}, Resumed: r.Resumed} // the rest is not needed
-	m.history = append(m.history, look{now, r})
-	for len(m.history) > 2 && now.Sub(m.history[0].at) > rateWindow {
-		m.history = m.history[1:]
-	}
+	m.pace.Note(r, now)
 	m.rates = thinned(append(m.rates, sampleOf(r, now)))
 }
 
@@ -169,8 +154,10 @@ func (m *memory) samples() []job.Sample {
 
 // numbers are what a report comes to with those before.
 func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
-	speed := m.speed()
-	if speed.Items <= 0 || r.State.Final() {
+	m.mu.Lock()
+	speed, ok := m.pace.Speed()
+	m.mu.Unlock()
+	if !ok || r.State.Final() {
 		speed = r.Speed(now)
 	}
 	n.ItemsPerSecond = max(0, speed.Items)
@@ -182,23 +169,6 @@ func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
 		n.SecondsLeft = &seconds
 	}
 	return n
-}
-
-// speed is that of the last rateWindow.
-func (m *memory) speed() job.Speed {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.history) < 2 {
-		return job.Speed{}
-	}
-	first, last := m.history[0], m.history[len(m.history)-1]
-	for i := len(m.history) - 1; i > 0 && last.at.Sub(m.history[i].at) < steady; i-- {
-		if m.history[i].report.Done() != m.history[i-1].report.Done() {
-			last = m.history[i]
-			break
-		}
-	}
-	return last.report.SpeedSince(first.report, first.at, last.at)
 }
 
 // specOf returns the job's spec; nil if it is not known.

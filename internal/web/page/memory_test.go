@@ -45,7 +45,6 @@ func TestMemories_Forget(t *testing.T) {
 		known.note(job.Report{}, now.Add(time.Duration(i)*time.Second))
 	}
 	require.LessOrEqual(t, len(known.samples()), maxNoted)
-	require.Less(t, len(known.history), 20)
 	require.Equal(t, now.Add(4999*time.Second), known.samples()[len(known.samples())-1].At)
 }
 
@@ -67,4 +66,20 @@ func TestMemory_Numbers(t *testing.T) {
 	require.InEpsilon(t, 50, n.ItemsPerSecond, 0.01)
 	require.InEpsilon(t, 20, *n.SecondsLeft, 0.01)
 	require.Equal(t, int64(50), *n.Percent)
+}
+
+// A job that stands still has no rate of the present, and no time left: not the average of its life.
+func TestMemory_StandsStill(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	r := job.Report{State: job.Running, Started: now.Add(-100 * time.Second), Planned: 2000, PlanDone: true}
+	r.OK = 500
+	var m memory
+	m.note(r, now.Add(-10*time.Second))
+	m.note(r, now)
+	n := m.numbers(r, now)
+	require.Zero(t, n.ItemsPerSecond)
+	require.Nil(t, n.SecondsLeft)
+	r.State = job.Completed
+	require.InEpsilon(t, 5, m.numbers(r, now).ItemsPerSecond, 0.01, "that of its life")
 }
