@@ -150,7 +150,7 @@ func (p *Page) list(ctx context.Context, q listQuery, now bool) (JobList, error)
 		one.Listed = listed
 		one.Numbers = listedNumbers(listed, time.Now())
 		if now && !listed.State.Final() {
-			p.known.of(listed.Run).recall(one)
+			p.known.of(listed.Run).recall(one, time.Now())
 			asked = append(asked, one)
 		}
 	}

@@ -42,6 +42,9 @@ type memory struct {
 // maxNoted is how many looks are kept for plots.
 const maxNoted = 200
 
+// recallFor is how long an answer counts in a list: the jobs of a long one are asked by turns.
+const recallFor = 2 * silentPause
+
 // of returns what is kept of a run.
 func (m *memories) of(run string) *memory {
 	m.mu.Lock()
@@ -93,12 +96,18 @@ func (m *memory) keep(one ListedJob, now time.Time) {
 	m.listed, m.askedAt = one, now
 }
 
-// recall fills in what a running job of a list has answered last.
-func (m *memory) recall(one *ListedJob) {
+// recall fills in what a running job of a list has answered last, if that is newer than what the list has. That the job
+// is paused is as the list says: its answer may be from before.
+func (m *memory) recall(one *ListedJob, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.askedAt.IsZero() {
-		one.Progress, one.Numbers, one.SilentSince, one.PausedSince = m.listed.Progress, m.listed.Numbers, m.listed.SilentSince, m.listed.PausedSince
+	if m.askedAt.IsZero() || now.Sub(m.askedAt) > recallFor {
+		return
+	}
+	one.SilentSince = m.listed.SilentSince
+	last := m.listed.Progress
+	if last != nil && (one.Progress == nil || last.At.After(one.Progress.At)) {
+		one.Progress, one.Numbers = last, m.listed.Numbers
 	}
 }
 

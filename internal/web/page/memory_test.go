@@ -83,3 +83,33 @@ func TestMemory_StandsStill(t *testing.T) {
 	r.State = job.Completed
 	require.InEpsilon(t, 5, m.numbers(r, now).ItemsPerSecond, 0.01, "that of its life")
 }
+
+// An answer fills in a list as long as it is newer than what the list has, and not old.
+func TestMemory_Recall(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	answered := func(ok int64, at time.Time) ListedJob {
+		return ListedJob{Listed: jobs.Listed{Progress: &job.Counted{OK: ok, At: at}}, Numbers: Numbers{ItemsPerSecond: float64(ok)}}
+	}
+	var m memory
+	none := answered(1, now)
+	m.recall(&none, now)
+	require.Equal(t, answered(1, now), none, "it was not asked")
+
+	last := answered(50, now.Add(-10*time.Second))
+	last.PausedSince, last.SilentSince = &now, &now
+	m.keep(last, now.Add(-10*time.Second))
+	older := answered(20, now.Add(-20*time.Second))
+	m.recall(&older, now)
+	require.Equal(t, int64(50), older.Progress.OK)
+	require.InDelta(t, 50, older.ItemsPerSecond, 0)
+	require.Nil(t, older.PausedSince, "the list says that it goes on")
+	require.Equal(t, &now, older.SilentSince)
+	newer := answered(90, now.Add(-time.Second))
+	m.recall(&newer, now)
+	require.Equal(t, int64(90), newer.Progress.OK)
+	require.InDelta(t, 90, newer.ItemsPerSecond, 0)
+	late := answered(20, now.Add(-20*time.Second))
+	m.recall(&late, now.Add(time.Hour))
+	require.Equal(t, answered(20, now.Add(-20*time.Second)), late)
+}
