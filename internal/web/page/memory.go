@@ -33,10 +33,11 @@ type memory struct {
 	askedAt time.Time // the time of that; zero: it has not been asked
 	since   time.Time // it has not answered; zero: it has
 
-	reading    sync.Mutex // held while error records are read
-	failures   Failures
-	failuresAt time.Time
-	failuresOf string // what they are of
+	reading       sync.Mutex // held while error records are read
+	failures      Failures
+	failuresAt    time.Time // until then they are not read again
+	failuresTried string    // of what they were read last
+	failuresOf    string    // of what all was read that is wanted
 }
 
 // maxNoted is how many looks are kept for plots.
