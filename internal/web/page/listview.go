@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -139,7 +140,7 @@ func (row *listRow) measure(j ListedJob) {
 	share := 0.0
 	if j.Numbers.Percent != nil {
 		share = float64(*j.Numbers.Percent) / 100
-		row.Share = percentage(share)
+		row.Share = fmt.Sprintf("%d%%", *j.Numbers.Percent)
 	}
 	p := j.Progress
 	if p == nil {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -22,5 +23,15 @@ func TestListView_RunsOfOneName(t *testing.T) {
 	require.NoError(t, err)
 	for _, run := range []string{"run-1", "run-2"} {
 		require.Equal(t, 1, strings.Count(content, `data-key="`+run+`"`))
+	}
+}
+
+// A whole percentage is shown as it is.
+func TestListView_Percent(t *testing.T) {
+	t.Parallel()
+	for percent := range int64(101) {
+		row := newListRow(ListedJob{Numbers: Numbers{Percent: &percent}}, time.Now())
+		require.Equal(t, fmt.Sprintf("%d%%", percent), row.Share)
+		require.Equal(t, row.Share, percentage(float64(percent)/100))
 	}
 }
