@@ -129,7 +129,7 @@ func (o *serveOptions) serve(
 			return err
 		}
 		defer looks.Close()
-		options.Page, options.PagePath = looks, page.Path
+		options.Page, options.PagePath, options.ClosePage = looks, page.Path, looks.Close
 	}
 	server, err := gateway.Listen(address, options)
 	if err != nil {

@@ -48,6 +48,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, page string, s sou
 		select {
 		case <-r.Context().Done():
 			return
+		case <-p.hub.end:
+			return
 		case <-time.After(pingEvery):
 			to.write(": still here\n\n")
 		case a := <-updates:

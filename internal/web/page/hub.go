@@ -36,6 +36,7 @@ type hub struct {
 	mu     sync.Mutex
 	views  map[string]*view
 	closed bool
+	end    chan struct{} // is closed at the end
 	asking sync.WaitGroup
 }
 
@@ -50,7 +51,7 @@ type view struct {
 // watcher is an open page.
 type watcher struct{ news chan answer } // holds the latest one
 
-func newHub(failed func(error)) *hub { return &hub{failed: failed, views: map[string]*view{}} }
+func newHub(failed func(error)) *hub { return &hub{failed: failed, views: map[string]*view{}, end: make(chan struct{})} }
 
 // errBusy says that pages show too many different things.
 var errBusy = errors.New("too many different pages are open: close some")
@@ -147,10 +148,13 @@ func (h *hub) now(ctx context.Context, s source) (any, error) {
 	return s.ask(ctx)
 }
 
-// close ends all asking.
+// close ends all asking, and what waits for the end.
 func (h *hub) close() {
 	h.mu.Lock()
-	h.closed = true
+	if !h.closed {
+		h.closed = true
+		close(h.end)
+	}
 	for _, v := range h.views {
 		v.end()
 	}
