@@ -51,7 +51,9 @@ type view struct {
 // watcher is an open page.
 type watcher struct{ news chan answer } // holds the latest one
 
-func newHub(failed func(error)) *hub { return &hub{failed: failed, views: map[string]*view{}, end: make(chan struct{})} }
+func newHub(failed func(error)) *hub {
+	return &hub{failed: failed, views: map[string]*view{}, end: make(chan struct{})}
+}
 
 // errBusy says that pages show too many different things.
 var errBusy = errors.New("too many different pages are open: close some")
