@@ -109,9 +109,10 @@ func readListQuery(values url.Values) (q listQuery, err error) {
 		}
 		q.filter.Pools = append(q.filter.Pools, pool)
 	}
-	q.filter.Name = strings.ToLower(strings.TrimSpace(values.Get("name")))
-	if len(q.filter.Name) > limits.MaxName {
-		return q, badRequest("a name is at most %d bytes long", limits.MaxName)
+	if q.filter.Name = strings.TrimSpace(values.Get("name")); q.filter.Name != "" {
+		if err := limits.CheckBeginning(q.filter.Name); err != nil {
+			return q, badRequest("%v", err)
+		}
 	}
 	if q.from, err = base64.RawURLEncoding.DecodeString(values.Get("from")); err != nil {
 		return q, badRequest("invalid place %q: take it from the page before", values.Get("from"))
