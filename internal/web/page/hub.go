@@ -107,7 +107,7 @@ func (h *hub) leave(key string, v *view, w *watcher) {
 func (h *hub) keep(ctx context.Context, v *view, s source) {
 	for {
 		began := time.Now()
-		said, err := s.ask(ctx)
+		said, err := s.answer(ctx)
 		took := time.Since(began)
 		if ctx.Err() != nil {
 			return
@@ -147,7 +147,7 @@ func (h *hub) now(ctx context.Context, s source) (any, error) {
 		return last.said, last.err
 	}
 	h.mu.Unlock()
-	return s.ask(ctx)
+	return s.answer(ctx)
 }
 
 // close ends all asking, and what waits for the end.

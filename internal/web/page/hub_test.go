@@ -85,3 +85,19 @@ func TestHub_HasAnEnd(t *testing.T) {
 	require.ErrorIs(t, err, errBusy)
 	h.close()
 }
+
+// What does not answer has an end.
+func TestHub_Deadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(func(err error) { t.Error(err) })
+		defer h.close()
+		s := source{key: "k", ask: func(ctx context.Context) (any, error) { <-ctx.Done(); return nil, ctx.Err() }}
+		_, err := h.now(t.Context(), s)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		news, leave, err := h.watch(s)
+		require.NoError(t, err)
+		require.ErrorIs(t, (<-news).err, context.DeadlineExceeded)
+		leave()
+	})
+}

@@ -181,14 +181,22 @@ func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
 	return n
 }
 
-// specOf returns the job's spec; nil if it is not known.
+// specOf returns the job's spec; nil if it is not known. Others use the memory while it is read.
 func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) *job.Spec {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.spec == nil {
-		if spec, err := client.Spec(ctx, r.Job); err == nil {
-			m.spec = &spec
-		}
+	known := m.spec
+	m.mu.Unlock()
+	if known != nil {
+		return known
 	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	spec, err := client.Spec(ctx, r.Job)
+	if err != nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spec = &spec
 	return m.spec
 }

@@ -1,11 +1,15 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/mocks"
 
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
@@ -112,4 +116,25 @@ func TestMemory_Recall(t *testing.T) {
 	late := answered(20, now.Add(-20*time.Second))
 	m.recall(&late, now.Add(time.Hour))
 	require.Equal(t, answered(20, now.Add(-20*time.Second)), late)
+}
+
+// While a job's spec is read, for a limited time, a list uses what is kept of the job.
+func TestMemory_SpecHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		none := &mocks.HistoryEventIterator{}
+		none.On("HasNext").Return(false)
+		tc := &mocks.Client{}
+		tc.On("GetWorkflowHistory", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+			Run(func(args mock.Arguments) { <-args.Get(0).(context.Context).Done() }).Return(none)
+		var m memory
+		read := make(chan *job.Spec)
+		go func() { read <- m.specOf(t.Context(), jobs.NewClient(tc, nil), job.Report{Job: "nightly"}) }()
+		synctest.Wait()
+		began := time.Now()
+		m.recall(&ListedJob{}, began)
+		require.Zero(t, time.Since(began))
+		require.Nil(t, <-read)
+		require.LessOrEqual(t, time.Since(began), askLimit)
+	})
 }

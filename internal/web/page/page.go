@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/web/tokens"
@@ -131,4 +132,14 @@ type source struct {
 	events string
 	title  string
 	err    error // of the request
+}
+
+// answerLimit is how long all that a page shows may take to be asked for.
+const answerLimit = 15 * time.Second
+
+// answer asks, for a limited time.
+func (s source) answer(ctx context.Context) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	return s.ask(ctx)
 }
