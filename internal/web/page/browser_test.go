@@ -362,6 +362,15 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.picture("page-workers", 1280, true)
 	b.do("another pool", chromedp.Navigate(at+"/stint/jobs/none"))
 	b.shows("that there is no such job", has("there is no job named"))
+
+	b.do("the list", chromedp.Navigate(at+"/stint/"))
+	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
+	f.end()
+	f.options.Tokens, f.token = tokens.Made()
+	f.serve(was)
+	b.shows("the form for the token of the server that was started anew", `document.querySelector("input[name=token]") !== null`)
+	b.do("the page", chromedp.Navigate(at+"/stint/?token="+f.token))
+	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
 	b.mu.Lock()
 	b.wrong = b.expected(b.wrong)
 	b.mu.Unlock()
@@ -372,10 +381,10 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	_, _ = f.client.Get("pipeline").Wait(t.Context())
 }
 
-// expected leaves out what browsers say of a server that is away, and of a job that is not there.
+// expected leaves out what browsers say of a server that is away or wants another token, and of a job that is not there.
 func (b *tab) expected(wrong []string) (left []string) {
 	for _, w := range wrong {
-		if !strings.Contains(w, "ERR_CONNECTION_REFUSED") && !strings.Contains(w, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(w, "/jobs/none") {
+		if !strings.Contains(w, "ERR_CONNECTION_REFUSED") && !strings.Contains(w, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(w, "/jobs/none") && !strings.Contains(w, "401 (Unauthorized)") {
 			left = append(left, w)
 		}
 	}
