@@ -1,6 +1,8 @@
 package page
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,5 +23,22 @@ func TestReadListQuery_Name(t *testing.T) {
 		require.Error(t, err, name)
 		status, _ := explain(err)
 		require.Equal(t, 400, status)
+	}
+}
+
+// Addresses that show the same are one thing to ask for, whatever else they say.
+func TestListSource_Key(t *testing.T) {
+	t.Parallel()
+	p, _ := setup(t, Options{})
+	key := func(query string) string {
+		s := p.listSource(httptest.NewRequest(http.MethodGet, "/stint/?"+query, nil), true)
+		require.NoError(t, s.err)
+		return s.key
+	}
+	same := key("state=failed&state=running&pool=p&name=n")
+	require.Equal(t, same, key("x=1&name=+n&html=true&state=running&pool=p&state=failed&state=failed&pool=&token="))
+	require.Equal(t, key(""), key("x=200"))
+	for _, other := range []string{"", "state=failed&pool=p&name=n", "state=failed&state=running&pool=q&name=n", "state=failed&state=running&pool=p&name=n&from=YQ"} {
+		require.NotEqual(t, same, key(other))
 	}
 }

@@ -107,12 +107,12 @@ func (h *hub) leave(key string, v *view, w *watcher) {
 func (h *hub) keep(ctx context.Context, v *view, s source) {
 	for {
 		began := time.Now()
-		said, err := s.answer(ctx)
+		said, asks, err := s.answer(ctx)
 		took := time.Since(began)
 		if ctx.Err() != nil {
 			return
 		}
-		if !backoff.Wait(h.publish(v, answer{said, err}, min(took, time.Duration(s.asks)*askCost)), ctx.Done()) {
+		if !backoff.Wait(h.publish(v, answer{said, err}, min(took, time.Duration(max(1, asks))*askCost)), ctx.Done()) {
 			return
 		}
 	}
@@ -147,7 +147,8 @@ func (h *hub) now(ctx context.Context, s source) (any, error) {
 		return last.said, last.err
 	}
 	h.mu.Unlock()
-	return s.answer(ctx)
+	said, _, err := s.answer(ctx)
+	return said, err
 }
 
 // close ends all asking, and what waits for the end.

@@ -181,22 +181,22 @@ func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
 	return n
 }
 
-// specOf returns the job's spec; nil if it is not known. Others use the memory while it is read.
-func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) *job.Spec {
+// specOf returns the job's spec; nil if it is not known; and how many requests that took. Others use the memory while it is read.
+func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) (spec *job.Spec, asks int) {
 	m.mu.Lock()
 	known := m.spec
 	m.mu.Unlock()
 	if known != nil {
-		return known
+		return known, 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	spec, err := client.Spec(ctx, r.Job)
+	found, err := client.Spec(ctx, r.Job)
 	if err != nil {
-		return nil
+		return nil, 1
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.spec = &spec
-	return m.spec
+	m.spec = &found
+	return m.spec, 1
 }

@@ -129,7 +129,10 @@ func TestMemory_SpecHoldsUpNothing(t *testing.T) {
 			Run(func(args mock.Arguments) { <-args.Get(0).(context.Context).Done() }).Return(none)
 		var m memory
 		read := make(chan *job.Spec)
-		go func() { read <- m.specOf(t.Context(), jobs.NewClient(tc, nil), job.Report{Job: "nightly"}) }()
+		go func() {
+			spec, _ := m.specOf(t.Context(), jobs.NewClient(tc, nil), job.Report{Job: "nightly"})
+			read <- spec
+		}()
 		synctest.Wait()
 		began := time.Now()
 		m.recall(&ListedJob{}, began)

@@ -123,9 +123,8 @@ func (p *Page) workersPage(w http.ResponseWriter, r *http.Request) {
 // source is where what a page shows comes from.
 type source struct {
 	key string // the same for all pages that show the same
-	ask func(ctx context.Context) (any, error)
-	// asks is how many questions to jobs that is at most.
-	asks int
+	// ask also returns how many requests to the server that took.
+	ask func(ctx context.Context) (said any, asks int, err error)
 	// view makes what the template gets of an answer.
 	view func(answer any) any
 	// events is the address of the live updates.
@@ -138,7 +137,7 @@ type source struct {
 const answerLimit = 15 * time.Second
 
 // answer asks, for a limited time.
-func (s source) answer(ctx context.Context) (any, error) {
+func (s source) answer(ctx context.Context) (said any, asks int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	return s.ask(ctx)
