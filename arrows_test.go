@@ -27,7 +27,7 @@ var layers = []string{
 	"internal/data/feeds", "internal/data/loops",
 	"internal/run/watchdog", "internal/run/frames", "internal/run/meters", "internal/run/guard", "internal/run/command",
 	"internal/run/remote",
-	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/run/child", "internal/run/calls",
+	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/run/pace", "internal/run/child", "internal/run/calls",
 	"internal/run/calls/callstest", "internal/run/traces", "internal/predict", "internal/web/tokens", "internal/web/endpoint", "internal/web/gateway", "internal/web/page", "internal/web/jobmetrics", "feedstore",
 	"activities", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion",
 	"workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake",

@@ -63,7 +63,7 @@ func (f ListFilter) query() string {
 	case !f.EndedSince.IsZero():
 		query += fmt.Sprintf(" AND (ExecutionStatus = 'Running' OR CloseTime >= '%s')", f.EndedSince.UTC().Format(time.RFC3339))
 	}
-	if limits.CheckPlainName("job", f.Name, limits.MaxName) == nil {
+	if limits.CheckBeginning(f.Name) == nil {
 		query += " AND WorkflowId STARTS_WITH '" + f.Name + "'"
 	}
 	if len(f.States) > 0 && !f.Running {

@@ -162,5 +162,6 @@ func TestClient_ListPage(t *testing.T) {
 	require.Empty(t, page.Jobs)
 	require.Empty(t, page.Next)
 
+	require.Contains(t, ListFilter{Name: "n-2026-11-21T03:00:00Z"}.query(), " AND WorkflowId STARTS_WITH 'n-2026-11-21T03:00:00Z'")
 	require.NotContains(t, ListFilter{Name: "n' OR WorkflowId = 'x"}.query(), "x", "what is no name is not asked for")
 }

@@ -124,12 +124,12 @@ func (o *serveOptions) serve(
 		return jobs.NewFeed[gateway.Value, gateway.Value](client, name, feed)
 	}
 	if o.page {
-		looks, err := o.newPage(p, client, roots, address, options)
+		looks, closePage, err := o.newPage(p, client, roots, address, options)
 		if err != nil {
 			return err
 		}
-		defer looks.Close()
-		options.Page, options.PagePath = looks, page.Path
+		defer closePage()
+		options.Page, options.PagePath, options.ClosePage = looks, page.Path, looks.Close
 	}
 	server, err := gateway.Listen(address, options)
 	if err != nil {
@@ -144,11 +144,19 @@ func (o *serveOptions) serve(
 	return server.Serve(ctx, o.drain)
 }
 
-// newPage returns the page that is served with the feeds.
-func (o *serveOptions) newPage(p *Program, client *jobs.Client, roots []string, address string, options gateway.Options) (*page.Page, error) {
+// newPage returns the page that is served with the feeds, and what closes it.
+func (o *serveOptions) newPage(p *Program, client *jobs.Client, roots []string, address string, options gateway.Options) (*page.Page, func(), error) {
 	looks := page.Options{Client: client, Tokens: options.Tokens, Loopback: loopback.Is(address), Temporal: p.ui, Program: p.name(), Log: options.Log}
 	if len(roots) > 0 {
 		looks.Access = &store.Access{Allow: slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == worker.AllowAll })}
 	}
-	return page.New(looks)
+	shown, err := page.New(looks)
+	return shown, func() {
+		if shown != nil {
+			shown.Close()
+		}
+		if looks.Access != nil {
+			_ = looks.Access.Close() // it only reads
+		}
+	}, err
 }

@@ -80,15 +80,16 @@ func checkPort(fs *pflag.FlagSet, flag string, port int) error {
 	return nil
 }
 
-// newPage returns the page, which knows its client later, and the token that was made for it.
-func (o *serverOptions) newPage(p *Program) (*page.Page, string, error) {
+// newPage returns the page, which knows its client later, and the token that was made for it. It reads stores with access
+// if it can be reached from this machine only.
+func (o *serverOptions) newPage(p *Program, access *store.Access) (*page.Page, string, error) {
 	options, made, err := o.page.options(p)
 	if err != nil {
 		return nil, "", err
 	}
 	options.Temporal = "/namespaces/" + devserver.DefaultNamespace
 	if loopback.Is(o.ip) {
-		options.Loopback, options.Access = true, &store.Access{}
+		options.Loopback, options.Access = true, access
 	}
 	looks, err := page.New(options)
 	return looks, made, err
@@ -98,7 +99,13 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	if err := cmp.Or(checkPort(o.flags, "port", o.port), checkPort(o.flags, "ui-port", o.uiPort)); err != nil {
 		return err
 	}
-	looks, made, err := o.newPage(p)
+	codec, err := new(codecKeys).read(p)
+	if err != nil {
+		return err
+	}
+	access := &store.Access{}
+	defer access.Close()
+	looks, made, err := o.newPage(p, access)
 	if err != nil {
 		return err
 	}
@@ -115,12 +122,16 @@ func (o *serverOptions) run(ctx context.Context, p *Program) error {
 	}
 	defer server.Stop()
 	if url := server.UIURL(); url != "" {
-		temporal, err := sdkclient.DialContext(ctx, sdkclient.Options{HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(newLogger(p.Stderr, false))})
+		options := sdkclient.Options{HostPort: server.Address(), Namespace: server.Namespace(), Logger: sdklog.NewStructuredLogger(newLogger(p.Stderr, false))}
+		if codec != nil {
+			codec.Apply(&options)
+		}
+		temporal, err := sdkclient.DialContext(ctx, options)
 		if err != nil {
 			return fmt.Errorf("connecting the page: %w", err)
 		}
 		defer temporal.Close()
-		looks.Use(jobs.NewClient(temporal, &jobs.ClientOptions{Namespace: server.Namespace()}))
+		looks.Use((&connection{namespaceOf: server.Namespace(), codec: codec}).clientOf(temporal))
 		p.pageNote(url+page.Path, made)
 	}
 	fmt.Fprintf(p.Stderr, "Temporal server: %s\n", server.Address())

@@ -71,6 +71,9 @@ type Options struct {
 	Page http.Handler
 	// PagePath is a path such as "/stint".
 	PagePath string
+	// ClosePage ends those answers of the page that have no end of their own: it is called when the server begins to end.
+	// Nil: there are none.
+	ClosePage func()
 	// Log gets what goes wrong on the gateway's side.
 	Log *slog.Logger
 }

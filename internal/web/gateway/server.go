@@ -55,13 +55,17 @@ func Listen(address string, o Options) (*Server, error) {
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	door := newDoor(listener, descriptors())
-	return &Server{gateway: g, listener: door, end: end, http: &http.Server{
+	s := &Server{gateway: g, listener: door, end: end, http: &http.Server{
 		Handler: g, ErrorLog: slog.NewLogLogger(g.options.Log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHead,
 		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit,
 		ReadTimeout: headLimit + bodyLimit, // also when net/http reads what the gateway does not; bodies of items have other limits, see body
 		ConnState:   door.noteState, ConnContext: door.noteContext,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-	}}, nil
+	}}
+	if o.ClosePage != nil {
+		s.http.RegisterOnShutdown(o.ClosePage)
+	}
+	return s, nil
 }
 
 // Address returns where the gateway listens, as HOST:PORT.

@@ -111,3 +111,27 @@ func TestServe_UncertainPut(t *testing.T) {
 	require.Equal(t, context.Canceled, ended(t.Context(), context.Canceled))
 	require.True(t, errors.Is(ended(canceled(errDraining), context.Canceled), errDraining))
 }
+
+// An answer of the page that has no end does not hold up the end of the gateway.
+func TestServe_EndsThePage(t *testing.T) {
+	t.Parallel()
+	begun, closed := make(chan struct{}), make(chan struct{})
+	server, err := Listen("127.0.0.1:0", Options{
+		Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(begun); <-closed }), PagePath: "/page", ClosePage: func() { close(closed) },
+	})
+	require.NoError(t, err)
+	s, end, ended := serving(t, server, patience)
+	go func() {
+		if resp, err := s.client.Get(s.url + "/page"); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-begun
+	end()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(patience / 2):
+		require.FailNow(t, "the page holds up the end")
+	}
+}

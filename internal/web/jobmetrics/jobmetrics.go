@@ -76,7 +76,9 @@ type Exporter struct {
 	shown map[string]shown
 	count map[group]int64 // of jobs, by pool and state
 	ended map[group]int64 // of runs that have ended since the exporter began
-	began time.Time
+	// counted are the runs of the last list whose ends are in ended.
+	counted map[string]bool
+	began   time.Time
 }
 
 // shown is a job, as it is shown.
@@ -86,7 +88,6 @@ type shown struct {
 	at               time.Time // of the report; zero: there is none
 	speed            job.Speed
 	trouble          map[string]bool
-	counted          bool // its end
 }
 
 // group is a pool and a state.
@@ -164,6 +165,7 @@ func (e *Exporter) round(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last, e.why = time.Now(), nil
+	e.countEnds(list)
 	e.take(latest, reports)
 	return nil
 }
@@ -196,15 +198,13 @@ type answer struct {
 func (e *Exporter) ask(ctx context.Context, list []jobs.Listed) map[string]answer {
 	var mu sync.Mutex
 	answers := map[string]answer{}
-	places := make(chan struct{}, askedAtOnce)
 	var asking errgroup.Group
+	asking.SetLimit(askedAtOnce)
 	for i, l := range list {
 		if i >= e.options.Most || !e.wants(l) {
 			continue
 		}
-		places <- struct{}{}
 		asking.Go(func() error {
-			defer func() { <-places }()
 			return trap.Run("asking a job", func() {
 				if a, ok := e.askOne(ctx, l.Name); ok {
 					mu.Lock()
@@ -237,6 +237,22 @@ func (e *Exporter) wants(l jobs.Listed) bool {
 	return l.Ended == nil || !known || s.run != l.Run || !s.report.State.Final()
 }
 
+// countEnds counts the runs of a list that have ended since the last one: also those that were resumed at once. The lock is
+// held.
+func (e *Exporter) countEnds(list []jobs.Listed) {
+	before := e.counted
+	e.counted = map[string]bool{}
+	for _, l := range list {
+		if l.Ended == nil {
+			continue
+		}
+		e.counted[l.Run] = true
+		if !before[l.Run] && l.Ended.After(e.began) {
+			e.ended[group{l.Pool, stateOf(l)}]++
+		}
+	}
+}
+
 // take puts what a round has found in the place of what was shown. The lock is held.
 func (e *Exporter) take(list []jobs.Listed, answers map[string]answer) {
 	before := e.shown
@@ -248,19 +264,13 @@ func (e *Exporter) take(list []jobs.Listed, answers map[string]answer) {
 		}
 		s.pool, s.state = l.Pool, stateOf(l)
 		e.count[group{s.pool, s.state}]++
-		if l.Ended != nil && !s.counted {
-			s.counted = true
-			if l.Ended.After(e.began) {
-				e.ended[group{s.pool, s.state}]++
-			}
-		}
 		a, asked := answers[l.Name]
 		if asked {
 			s.hear(a)
 		}
 		s.trouble = troubleOf(l, s.report, asked && a.silent)
 		if i >= e.options.Most {
-			s.at = time.Time{} // it is only counted; the entry keeps whether its end was
+			s.at = time.Time{} // it is only counted
 		}
 		e.shown[l.Name] = s
 	}

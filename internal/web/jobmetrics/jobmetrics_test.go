@@ -177,3 +177,26 @@ func TestExporter_RunsAndBound(t *testing.T) {
 		shows(t, e, `stint_jobs{pool="p",state="running"} 3`, `stint_job_state{job="a",pool="p",state="running"} 1`, `!job="c"`, `!stint_jobs_ended_total`)
 	})
 }
+
+// M4: A run that ends and is resumed between two rounds has ended, once.
+func TestExporter_ResumedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f := &fake{
+			list:    []jobs.Listed{{Name: "a", Run: "1", Pool: "p", State: job.Running, Started: began}},
+			reports: map[string]job.Report{"a": report("a", 10, 0, 0)},
+		}
+		e := open(t, f)
+		require.NoError(t, e.round(t.Context()))
+		time.Sleep(time.Second)
+		ended := time.Now()
+		f.list[0].State, f.list[0].Ended = job.Stopped, &ended
+		time.Sleep(time.Second)
+		f.list = append([]jobs.Listed{{Name: "a", Run: "2", Pool: "p", State: job.Running, Started: time.Now()}}, f.list...)
+		for range 3 {
+			require.NoError(t, e.round(t.Context()))
+			shows(t, e, `stint_jobs_ended_total{pool="p",state="stopped"} 1`, `stint_jobs{pool="p",state="running"} 1`)
+		}
+	})
+}

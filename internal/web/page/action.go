@@ -38,6 +38,9 @@ type field struct{ Name, Label, Hint, Placeholder string }
 
 func runs(r job.Report) bool { return r.State == job.Running }
 
+// redrives reports whether failed items of a job can run again.
+func redrives(r job.Report) bool { return r.State == job.Completed && r.Failed > 0 && r.Loop == nil }
+
 // actions are all of them, in the order in which pages have them.
 var actions = []action{
 	{
@@ -72,7 +75,7 @@ var actions = []action{
 	},
 	{
 		name: "redrive", label: "Redrive", hint: "Only the failed items run again; their results are merged into the output.",
-		fits: func(r job.Report) bool { return r.State == job.Completed && r.Failed > 0 && r.Loop == nil }, do: redrive,
+		fits: redrives, do: redrive,
 		fields: []field{{"where", "Only those", "an expression, as 'errors' shows them; empty: all", "kind=expired"}},
 	},
 }

@@ -109,9 +109,10 @@ func readListQuery(values url.Values) (q listQuery, err error) {
 		}
 		q.filter.Pools = append(q.filter.Pools, pool)
 	}
-	q.filter.Name = strings.ToLower(strings.TrimSpace(values.Get("name")))
-	if len(q.filter.Name) > limits.MaxName {
-		return q, badRequest("a name is at most %d bytes long", limits.MaxName)
+	if q.filter.Name = strings.TrimSpace(values.Get("name")); q.filter.Name != "" {
+		if err := limits.CheckBeginning(q.filter.Name); err != nil {
+			return q, badRequest("%v", err)
+		}
 	}
 	if q.from, err = base64.RawURLEncoding.DecodeString(values.Get("from")); err != nil {
 		return q, badRequest("invalid place %q: take it from the page before", values.Get("from"))
@@ -119,43 +120,62 @@ func readListQuery(values url.Values) (q listQuery, err error) {
 	return q, nil
 }
 
+// encode writes the query, each in one way.
+func (q listQuery) encode() string {
+	values := url.Values{}
+	for _, state := range q.filter.States {
+		values.Add("state", string(state))
+	}
+	values["pool"] = slices.Clone(q.filter.Pools)
+	for name, several := range values {
+		slices.Sort(several)
+		values[name] = slices.Compact(several)
+	}
+	if q.filter.Name != "" {
+		values.Set("name", q.filter.Name)
+	}
+	if len(q.from) > 0 {
+		values.Set("from", base64.RawURLEncoding.EncodeToString(q.from))
+	}
+	return values.Encode()
+}
+
 // listSource is where a list of jobs comes from. now: jobs that run are asked.
 func (p *Page) listSource(r *http.Request, now bool) source {
 	values := r.URL.Query()
-	values.Del("html")
 	query, err := readListQuery(values)
 	s := source{
-		key: "jobs?" + values.Encode(), err: err, title: "Jobs", asks: listAsks,
-		events: apiPath + "/jobs/events?" + values.Encode(),
-		view:   func(said any) any { return newListView(said.(JobList), values, time.Now()) },
+		key: "jobs?" + query.encode(), err: err, title: "Jobs", events: apiPath + "/jobs/events?" + query.encode(),
+		view: func(said any) any { return newListView(said.(JobList), values, time.Now()) },
 	}
-	s.ask = func(ctx context.Context) (any, error) { return p.list(ctx, query, now) }
+	s.ask = func(ctx context.Context) (any, int, error) { return p.list(ctx, query, now) }
 	return s
 }
 
 // list asks for a page of jobs. now: those that run are asked, too.
-func (p *Page) list(ctx context.Context, q listQuery, now bool) (JobList, error) {
+func (p *Page) list(ctx context.Context, q listQuery, now bool) (list JobList, asks int, err error) {
 	client, err := p.ask()
 	if err != nil {
-		return JobList{}, err
+		return list, 0, err
 	}
 	page, err := client.ListPage(ctx, pageSize, &q.filter, q.from)
 	if err != nil {
-		return JobList{}, err
+		return list, 1, err
 	}
-	list := JobList{Jobs: make([]ListedJob, len(page.Jobs)), Next: base64.RawURLEncoding.EncodeToString(page.Next)}
+	list = JobList{Jobs: make([]ListedJob, len(page.Jobs)), Next: base64.RawURLEncoding.EncodeToString(page.Next)}
 	var asked []*ListedJob
 	for i, listed := range page.Jobs {
 		one := &list.Jobs[i]
 		one.Listed = listed
 		one.Numbers = listedNumbers(listed, time.Now())
 		if now && !listed.State.Final() {
-			p.known.of(listed.Run).recall(one)
+			p.known.of(listed.Run).recall(one, time.Now())
 			asked = append(asked, one)
 		}
 	}
-	p.askAll(ctx, client, p.known.oldest(asked, listAsks))
-	return list, nil
+	asked = p.known.oldest(asked, listAsks)
+	p.askAll(ctx, client, asked)
+	return list, 1 + len(asked), nil
 }
 
 // askAll asks jobs of a list for their reports, some at once.
@@ -221,8 +241,8 @@ func reportWithin(ctx context.Context, run *jobs.Run, limit time.Duration) (job.
 func (p *Page) jobSource(r *http.Request) source {
 	name := r.PathValue("name")
 	s := source{
-		key: "job " + name, title: name, asks: 3, events: apiPath + "/jobs/" + url.PathEscape(name) + "/events",
-		ask:  func(ctx context.Context) (any, error) { return p.job(ctx, name) },
+		key: "job " + name, title: name, events: apiPath + "/jobs/" + url.PathEscape(name) + "/events",
+		ask:  func(ctx context.Context) (any, int, error) { return p.job(ctx, name) },
 		view: func(said any) any { return p.newJobView(said.(Job), time.Now()) },
 	}
 	if limits.CheckName("job", name) != nil {
@@ -231,22 +251,23 @@ func (p *Page) jobSource(r *http.Request) source {
 	return s
 }
 
-// job asks for a job with all that its page shows.
-func (p *Page) job(ctx context.Context, name string) (Job, error) {
+// job asks for a job with all that its page shows, and returns how many requests that took.
+func (p *Page) job(ctx context.Context, name string) (j Job, asks int, err error) {
 	client, err := p.ask()
 	if err != nil {
-		return Job{}, err
+		return Job{}, 0, err
 	}
+	asks = 1
 	report, err := reportWithin(ctx, client.Get(name), askLimit)
-	var j Job
 	if err != nil {
 		if report.Job == "" || !jobs.Unanswered(err) {
-			return Job{}, err
+			return Job{}, asks, err
 		}
 		j.Trouble = "The job does not answer: no worker coordinates it, or those that do are too busy. These are the last numbers that are known."
 	}
 	j.Report = report
 	if !report.State.Final() {
+		asks++
 		j.Running, _ = client.Get(name).Running(ctx) // the report is worth having without them
 	}
 	now := time.Now()
@@ -255,23 +276,24 @@ func (p *Page) job(ctx context.Context, name string) (Job, error) {
 		known.note(report, now)
 	}
 	j.Numbers = known.numbers(report, now)
-	j.spec = known.specOf(ctx, client, report)
+	var read int
+	j.spec, read = known.specOf(ctx, client, report)
 	j.examples = p.failures(ctx, known, report)
 	j.noted = known.samples()
-	return j, nil
+	return j, asks + read, nil
 }
 
 // workersSource is where the workers come from.
 func (p *Page) workersSource() source {
 	return source{
-		key: "workers", title: "Workers", asks: 50, events: apiPath + "/workers/events",
-		ask: func(ctx context.Context) (any, error) {
+		key: "workers", title: "Workers", events: apiPath + "/workers/events",
+		ask: func(ctx context.Context) (any, int, error) {
 			client, err := p.ask()
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			found, pools, err := AskWorkers(ctx, client, nil)
-			return poolsAndWorkers{found, pools}, err
+			found, pools, asks, err := askWorkers(ctx, client, nil)
+			return poolsAndWorkers{found, pools}, asks, err
 		},
 		view: func(said any) any { return newWorkersView(said.(poolsAndWorkers), time.Now()) },
 	}
@@ -285,21 +307,30 @@ type poolsAndWorkers struct {
 
 // AskWorkers returns the workers of pools and what they run, and the pools. Without pools they are those of all workers
 // that coordinate jobs, idle ones too, and of the jobs that run.
-func AskWorkers(ctx context.Context, client *jobs.Client, of []string) (Workers, []string, error) {
-	found := Workers{Workers: []jobs.PoolWorker{}, Running: []jobs.RunningBatch{}}
+func AskWorkers(ctx context.Context, client *jobs.Client, of []string) (found Workers, pools []string, err error) {
+	found, pools, _, err = askWorkers(ctx, client, of)
+	return found, pools, err
+}
+
+// askWorkers is AskWorkers, and returns how many requests that took.
+func askWorkers(ctx context.Context, client *jobs.Client, of []string) (found Workers, pools []string, asks int, err error) {
+	found = Workers{Workers: []jobs.PoolWorker{}, Running: []jobs.RunningBatch{}}
+	asks = 1
 	listed, err := client.List(ctx, maxListed, &jobs.ListFilter{Running: true, Pools: of})
 	if err != nil {
-		return found, nil, err
+		return found, nil, asks, err
 	}
-	pools := slices.Clone(of)
+	pools = slices.Clone(of)
 	if len(of) == 0 {
+		asks++
 		if pools, err = client.Pools(ctx); err != nil {
-			return found, nil, err
+			return found, nil, asks, err
 		}
 	}
+	asks += len(listed)
 	running, err := runningOf(ctx, client, listed)
 	if err != nil {
-		return found, nil, err
+		return found, nil, asks, err
 	}
 	for _, batch := range running {
 		if len(of) == 0 || batch.Pool == "" || slices.Contains(of, batch.Pool) {
@@ -314,13 +345,14 @@ func AskWorkers(ctx context.Context, client *jobs.Client, of []string) (Workers,
 	slices.Sort(pools)
 	pools = slices.Compact(pools)
 	for _, pool := range pools {
+		asks++
 		workers, err := client.Workers(ctx, pool)
 		if err != nil {
-			return found, nil, err
+			return found, nil, asks, err
 		}
 		found.Workers = append(found.Workers, workers...)
 	}
-	return found, pools, nil
+	return found, pools, asks, nil
 }
 
 // runningOf returns the batches that workers run of jobs, in the order of the jobs. Some are asked for at once.

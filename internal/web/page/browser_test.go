@@ -305,14 +305,14 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.do("the page", chromedp.Navigate(at+"/stint/?token="+f.token))
 	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
 	b.shows("all jobs", `document.querySelectorAll("tr[data-key]").length === 4`)
-	b.shows("failures in the list", `document.querySelector("tr[data-key=nightly] b.bad").innerText === "20"`)
+	b.shows("failures in the list", `document.querySelector("tr:has(a[href$=nightly]) b.bad").innerText === "20"`)
 	b.requireReadable("the list")
 	b.picture("page-jobs", 1280, false)
 	b.picture("page-jobs-phone", 390, true)
 	b.do("the filter", chromedp.Click(chromedp.Search(`//a[text()="completed"]`)))
 	b.shows("the filtered list", `location.search === "?state=completed" && document.querySelectorAll("tr[data-key]").length === 1`)
 
-	b.do("the running job", chromedp.Navigate(at+"/stint/"), chromedp.Click(chromedp.CSS(`tr[data-key=moving] a`)))
+	b.do("the running job", chromedp.Navigate(at+"/stint/"), chromedp.Click(chromedp.CSS(`tr[data-key] a[href$=moving]`)))
 	b.shows("what is done", `/\b[345]\d\d of 600 items done/.test(document.body.innerText)`)
 	b.shows("what runs", `document.querySelectorAll("#slots").length === 1`)
 	b.requireReadable("a running job")
@@ -345,6 +345,10 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.do("yes", chromedp.Click(chromedp.CSS("#ask-yes")))
 	b.shows("that nothing has failed", has("420 of 420 items done")+` && !document.getElementById("failures") && document.querySelector(".badge").innerText.includes("completed")`)
 
+	b.do("the list", chromedp.Navigate(at+"/stint/"))
+	b.shows("both runs of the name, each in its own row, after an update", `document.getElementById("live").dataset.state === "on" &&
+		[...document.querySelectorAll("tr:has(a[href$=nightly])")].map(r => r.innerText.includes("failed") || r.querySelector("b.bad") ? "bad" : "good").sort().join() === "bad,good"`)
+
 	b.do("a pipeline", chromedp.Navigate(at+"/stint/jobs/pipeline"))
 	b.shows("its stages", `document.querySelectorAll(".stage").length === 3`)
 	b.requireReadable("a pipeline")
@@ -358,6 +362,15 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	b.picture("page-workers", 1280, true)
 	b.do("another pool", chromedp.Navigate(at+"/stint/jobs/none"))
 	b.shows("that there is no such job", has("there is no job named"))
+
+	b.do("the list", chromedp.Navigate(at+"/stint/"))
+	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
+	f.end()
+	f.options.Tokens, f.token = tokens.Made()
+	f.serve(was)
+	b.shows("the form for the token of the server that was started anew", `document.querySelector("input[name=token]") !== null`)
+	b.do("the page", chromedp.Navigate(at+"/stint/?token="+f.token))
+	b.shows("live updates", `document.getElementById("live").dataset.state === "on"`)
 	b.mu.Lock()
 	b.wrong = b.expected(b.wrong)
 	b.mu.Unlock()
@@ -368,10 +381,10 @@ func TestBrowser_ClicksThrough(t *testing.T) {
 	_, _ = f.client.Get("pipeline").Wait(t.Context())
 }
 
-// expected leaves out what browsers say of a server that is away, and of a job that is not there.
+// expected leaves out what browsers say of a server that is away or wants another token, and of a job that is not there.
 func (b *tab) expected(wrong []string) (left []string) {
 	for _, w := range wrong {
-		if !strings.Contains(w, "ERR_CONNECTION_REFUSED") && !strings.Contains(w, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(w, "/jobs/none") {
+		if !strings.Contains(w, "ERR_CONNECTION_REFUSED") && !strings.Contains(w, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(w, "/jobs/none") && !strings.Contains(w, "401 (Unauthorized)") {
 			left = append(left, w)
 		}
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -74,7 +75,8 @@ func (p *Page) checkToken(rt route, r *http.Request) error {
 	}
 	token := tokens.Bearer(r)
 	if cookie, err := r.Cookie(cookieName(r)); err == nil && token == "" {
-		token = cookie.Value
+		text, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // what is no base64 is no token
+		token = string(text)
 	}
 	switch {
 	case token == "":
@@ -114,8 +116,9 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, token, to string) {
 		p.askForToken(w, to, "This is not the token.")
 		return
 	}
+	// Cookies do not take all bytes that tokens may have.
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: token, Path: Path, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+		Name: cookieName(r), Value: base64.RawURLEncoding.EncodeToString([]byte(token)), Path: Path, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }

@@ -1,7 +1,12 @@
 package page
 
 import (
+	"encoding/base64"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -53,7 +58,7 @@ func TestX2_Tokens(t *testing.T) {
 	p, err := New(Options{Loopback: true, Tokens: known})
 	require.NoError(t, err)
 	const asksForIt = `name="token"`
-	for _, headers := range [][]string{{}, {"Authorization", "Bearer wrong"}, {"Cookie", "stint-token-8300=wrong"}, {"Cookie", "stint-token-9999=" + token}} {
+	for _, headers := range [][]string{{}, {"Authorization", "Bearer wrong"}, {"Cookie", "stint-token-8300=wrong"}, {"Cookie", "stint-token-9999=" + inCookie(token)}} {
 		a := send(t, p, http.MethodGet, "/stint/jobs/a?x=1", "", headers...)
 		require.Equal(t, http.StatusUnauthorized, a.status)
 		require.Contains(t, a.body, asksForIt)
@@ -63,7 +68,7 @@ func TestX2_Tokens(t *testing.T) {
 		}
 		require.Equal(t, http.StatusUnauthorized, send(t, p, http.MethodPost, api+"/a/stop", "{}", append(headers, "Content-Type", "application/json")...).status)
 	}
-	for _, headers := range [][]string{{"Authorization", "Bearer " + token}, {"Cookie", "stint-token-8300=" + token}} {
+	for _, headers := range [][]string{{"Authorization", "Bearer " + token}, {"Cookie", "stint-token-8300=" + inCookie(token)}} {
 		a := send(t, p, http.MethodGet, api, "", headers...)
 		require.Equal(t, http.StatusServiceUnavailable, a.status, "it has no server yet")
 	}
@@ -76,7 +81,7 @@ func TestX2_Tokens(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, a.status)
 	require.Equal(t, "/stint/?state=failed", a.header.Get("Location"))
 	cookie := a.header.Get("Set-Cookie")
-	require.Regexp(t, `^stint-token-8300=`+token+`; Path=/stint; HttpOnly; SameSite=Strict$`, cookie)
+	require.Regexp(t, `^stint-token-8300=`+inCookie(token)+`; Path=/stint; HttpOnly; SameSite=Strict$`, cookie)
 	require.Contains(t, send(t, p, http.MethodGet, "/stint/?token=wrong", "").body, "This is not the token")
 
 	form := []string{"Content-Type", "application/x-www-form-urlencoded"}
@@ -138,4 +143,23 @@ func TestPolicy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// inCookie is a token as cookies have it.
+func inCookie(token string) string { return base64.RawURLEncoding.EncodeToString([]byte(token)) }
+
+// Whatever bytes a token has, the browser's cookie brings it back.
+func TestX2_TokensInCookies(t *testing.T) {
+	t.Parallel()
+	const token = `0123";\,=äöü-456789`
+	path := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(path, []byte(token), 0o600))
+	known, err := tokens.Read(path, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	p, err := New(Options{Loopback: true, Tokens: known})
+	require.NoError(t, err)
+	a := send(t, p, http.MethodGet, "/stint/?token="+url.QueryEscape(token), "")
+	require.Equal(t, http.StatusSeeOther, a.status)
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	require.Equal(t, http.StatusServiceUnavailable, send(t, p, http.MethodGet, api, "", "Cookie", cookie).status, "it has no server yet")
 }

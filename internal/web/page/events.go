@@ -48,11 +48,20 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, page string, s sou
 		select {
 		case <-r.Context().Done():
 			return
+		case <-p.hub.end:
+			return
 		case <-time.After(pingEvery):
-			to.write(": still here\n\n")
+			if p.checkToken(route{}, r) == nil {
+				to.write(": still here\n\n")
+				continue
+			}
 		case a := <-updates:
-			to.send(a, encode)
+			if p.checkToken(route{}, r) == nil {
+				to.send(a, encode)
+				continue
+			}
 		}
+		return // its token is none any more
 	}
 }
 

@@ -66,28 +66,34 @@ func (p *Page) failures(ctx context.Context, known *memory, r job.Report) Failur
 	known.reading.Lock()
 	defer known.reading.Unlock()
 	fresh := time.Now().Before(known.failuresAt)
-	if known.failuresOf == of || fresh && !r.State.Final() {
+	if known.failuresOf == of || fresh && (!r.State.Final() || known.failuresTried == of) {
 		return known.failures
 	}
 	began := time.Now()
-	known.failures = p.readFailures(ctx, r)
+	found, whole := p.readFailures(ctx, r)
+	if !whole && ctx.Err() != nil {
+		return found // nobody waits for it any more: the next one who asks reads them
+	}
+	known.failures, known.failuresTried = found, of
 	known.failuresAt = time.Now().Add(max(readEvery, readShare*time.Since(began)))
-	known.failuresOf = of
-	return known.failures
+	if whole {
+		known.failuresOf = of
+	}
+	return found
 }
 
-// readFailures reads error records, and groups them if the report has no groups.
-func (p *Page) readFailures(ctx context.Context, r job.Report) Failures {
+// readFailures reads error records, and groups them if the report has no groups. It reports whether it has read all that
+// it wants.
+func (p *Page) readFailures(ctx context.Context, r job.Report) (found Failures, whole bool) {
 	c := collected{examples: map[string][]Example{}}
-	var found Failures
+	whole = true
 	if p.options.Access != nil {
 		ctx, cancel := context.WithTimeout(ctx, readLimit)
 		defer cancel()
 		_, err := outputs.Results(ctx, p.options.Access, r, outputs.Selection{Errors: true}, &failures.Records{Each: c.add})
-		switch {
-		case errors.Is(err, errEnough), ctx.Err() != nil:
-			found.Partial = true
-		case err != nil:
+		whole = err == nil || errors.Is(err, errEnough)
+		found.Partial = err != nil
+		if !whole && ctx.Err() == nil {
 			found.Trouble = text.Cut(err.Error(), maxMessage)
 		}
 	}
@@ -101,7 +107,7 @@ func (p *Page) readFailures(ctx context.Context, r job.Report) Failures {
 	for i, g := range groups {
 		found.Groups[i] = Group{FailureGroup: g, Where: g.Where(), Examples: c.examples[keyOf(g)]}
 	}
-	return found
+	return found, whole
 }
 
 // collected are the error records that have been read.

@@ -36,6 +36,7 @@ type hub struct {
 	mu     sync.Mutex
 	views  map[string]*view
 	closed bool
+	end    chan struct{} // is closed at the end
 	asking sync.WaitGroup
 }
 
@@ -50,7 +51,9 @@ type view struct {
 // watcher is an open page.
 type watcher struct{ news chan answer } // holds the latest one
 
-func newHub(failed func(error)) *hub { return &hub{failed: failed, views: map[string]*view{}} }
+func newHub(failed func(error)) *hub {
+	return &hub{failed: failed, views: map[string]*view{}, end: make(chan struct{})}
+}
 
 // errBusy says that pages show too many different things.
 var errBusy = errors.New("too many different pages are open: close some")
@@ -104,12 +107,12 @@ func (h *hub) leave(key string, v *view, w *watcher) {
 func (h *hub) keep(ctx context.Context, v *view, s source) {
 	for {
 		began := time.Now()
-		said, err := s.ask(ctx)
+		said, asks, err := s.answer(ctx)
 		took := time.Since(began)
 		if ctx.Err() != nil {
 			return
 		}
-		if !backoff.Wait(h.publish(v, answer{said, err}, min(took, time.Duration(s.asks)*askCost)), ctx.Done()) {
+		if !backoff.Wait(h.publish(v, answer{said, err}, min(took, time.Duration(max(1, asks))*askCost)), ctx.Done()) {
 			return
 		}
 	}
@@ -144,13 +147,17 @@ func (h *hub) now(ctx context.Context, s source) (any, error) {
 		return last.said, last.err
 	}
 	h.mu.Unlock()
-	return s.ask(ctx)
+	said, _, err := s.answer(ctx)
+	return said, err
 }
 
-// close ends all asking.
+// close ends all asking, and what waits for the end.
 func (h *hub) close() {
 	h.mu.Lock()
-	h.closed = true
+	if !h.closed {
+		h.closed = true
+		close(h.end)
+	}
 	for _, v := range h.views {
 		v.end()
 	}

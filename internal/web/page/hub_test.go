@@ -17,10 +17,10 @@ func TestHub_AsksOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(func(err error) { t.Error(err) })
 		asked := 0
-		s := source{key: "k", asks: 20, ask: func(context.Context) (any, error) {
+		s := source{key: "k", ask: func(context.Context) (any, int, error) {
 			asked++
 			time.Sleep(200 * time.Millisecond)
-			return asked, nil
+			return asked, 20, nil
 		}}
 		var leaves []func()
 		var all []<-chan answer
@@ -52,7 +52,7 @@ func TestHub_LaterOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(func(err error) { t.Error(err) })
 		failing := errors.New("away")
-		s := source{key: "k", ask: func(context.Context) (any, error) { return nil, failing }}
+		s := source{key: "k", ask: func(context.Context) (any, int, error) { return nil, 1, failing }}
 		_, leave, err := h.watch(s)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -78,10 +78,47 @@ func TestHub_HasAnEnd(t *testing.T) {
 	t.Parallel()
 	h := newHub(func(err error) { t.Error(err) })
 	for i := range maxViews {
-		_, _, err := h.watch(source{key: string(rune(i)), ask: func(ctx context.Context) (any, error) { return nil, nil }})
+		_, _, err := h.watch(source{key: string(rune(i)), ask: func(ctx context.Context) (any, int, error) { return nil, 1, nil }})
 		require.NoError(t, err)
 	}
 	_, _, err := h.watch(source{key: "one more"})
 	require.ErrorIs(t, err, errBusy)
 	h.close()
+}
+
+// What does not answer has an end.
+func TestHub_Deadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(func(err error) { t.Error(err) })
+		defer h.close()
+		s := source{key: "k", ask: func(ctx context.Context) (any, int, error) { <-ctx.Done(); return nil, 1, ctx.Err() }}
+		_, err := h.now(t.Context(), s)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		news, leave, err := h.watch(s)
+		require.NoError(t, err)
+		require.ErrorIs(t, (<-news).err, context.DeadlineExceeded)
+		leave()
+	})
+}
+
+// What a page costs is what it has asked for: a list without jobs that run is looked at each second.
+func TestHub_CountsRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for asks, want := range map[int]int{1: 50, 100: 15} {
+			h := newHub(func(err error) { t.Error(err) })
+			asked := 0
+			_, leave, err := h.watch(source{key: "k", ask: func(context.Context) (any, int, error) {
+				asked++
+				time.Sleep(200 * time.Millisecond)
+				return nil, asks, nil
+			}})
+			require.NoError(t, err)
+			time.Sleep(time.Minute - 100*time.Millisecond)
+			require.Equal(t, want, asked)
+			leave()
+			h.close()
+		}
+	})
 }

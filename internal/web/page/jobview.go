@@ -349,7 +349,7 @@ func (p *Page) groups(v *jobView, j Job) {
 		one := groupView{
 			Count: text.Thousands(g.Count), Message: g.Message, Pattern: g.Pattern, Stage: g.Stage, Where: string(g.Where),
 			Label: cmp.Or(g.Kind, "others"), Share: newBar("", float64(most), []part{{class: "failed", size: float64(g.Count)}}),
-			May: j.State == job.Completed,
+			May: redrives(j.Report),
 		}
 		if g.Type != "" {
 			one.Label += " · " + g.Type

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -33,6 +34,7 @@ type stateChoice struct {
 
 // listRow is a job of the list.
 type listRow struct {
+	Run                       string
 	Name, Address, Pool, More string
 	Badge                     badge
 	Bar                       bar
@@ -103,7 +105,7 @@ func newStateChoice(state string, values url.Values) stateChoice {
 
 func newListRow(j ListedJob, now time.Time) listRow {
 	row := listRow{
-		Name: j.Name, Address: Path + "/jobs/" + url.PathEscape(j.Name), Pool: cmp.Or(j.Pool, "–"), Since: at(j.Started),
+		Run: j.Run, Name: j.Name, Address: Path + "/jobs/" + url.PathEscape(j.Name), Pool: cmp.Or(j.Pool, "–"), Since: at(j.Started),
 		Rate: perSecond(j.ItemsPerSecond), Age: span(now.Sub(j.Started).Truncate(time.Second)),
 	}
 	if len(j.Pools) > 1 {
@@ -138,7 +140,7 @@ func (row *listRow) measure(j ListedJob) {
 	share := 0.0
 	if j.Numbers.Percent != nil {
 		share = float64(*j.Numbers.Percent) / 100
-		row.Share = percentage(share)
+		row.Share = fmt.Sprintf("%d%%", *j.Numbers.Percent)
 	}
 	p := j.Progress
 	if p == nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/run/pace"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -24,7 +25,7 @@ const maxMemories = 1000
 type memory struct {
 	mu      sync.Mutex
 	used    time.Time // guarded by that of all memories
-	history []look
+	pace    pace.Pace
 	rates   []job.Sample // of looks at the job, if it keeps no samples
 	spec    *job.Spec
 	quietTo time.Time // until then a list does not ask it
@@ -32,26 +33,18 @@ type memory struct {
 	askedAt time.Time // the time of that; zero: it has not been asked
 	since   time.Time // it has not answered; zero: it has
 
-	reading    sync.Mutex // held while error records are read
-	failures   Failures
-	failuresAt time.Time
-	failuresOf string // what they are of
+	reading       sync.Mutex // held while error records are read
+	failures      Failures
+	failuresAt    time.Time // until then they are not read again
+	failuresTried string    // of what they were read last
+	failuresOf    string    // of what all was read that is wanted
 }
 
-// look is a report and its time.
-type look struct {
-	at     time.Time
-	report job.Report
-}
+// maxNoted is how many looks are kept for plots.
+const maxNoted = 200
 
-const (
-	// rateWindow is over which time a speed is taken.
-	rateWindow = 15 * time.Second
-	// steady is how long a speed stays although no further item is done: numbers come in steps.
-	steady = 5 * time.Second
-	// maxNoted is how many looks are kept for plots.
-	maxNoted = 200
-)
+// recallFor is how long an answer counts in a list: the jobs of a long one are asked by turns.
+const recallFor = 2 * silentPause
 
 // of returns what is kept of a run.
 func (m *memories) of(run string) *memory {
@@ -104,12 +97,18 @@ func (m *memory) keep(one ListedJob, now time.Time) {
 	m.listed, m.askedAt = one, now
 }
 
-// recall fills in what a running job of a list has answered last.
-func (m *memory) recall(one *ListedJob) {
+// recall fills in what a running job of a list has answered last, if that is newer than what the list has. That the job
+// is paused is as the list says: its answer may be from before.
+func (m *memory) recall(one *ListedJob, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.askedAt.IsZero() {
-		one.Progress, one.Numbers, one.SilentSince, one.PausedSince = m.listed.Progress, m.listed.Numbers, m.listed.SilentSince, m.listed.PausedSince
+	if m.askedAt.IsZero() || now.Sub(m.askedAt) > recallFor {
+		return
+	}
+	one.SilentSince = m.listed.SilentSince
+	last := m.listed.Progress
+	if last != nil && (one.Progress == nil || last.At.After(one.Progress.At)) {
+		one.Progress, one.Numbers = last, m.listed.Numbers
 	}
 }
 
@@ -133,11 +132,7 @@ func (m *memory) note(r job.Report, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.since, m.quietTo = time.Time{}, time.Time{}
-	r = job.Report{Outcomes: job.Outcomes{Totals: r.Totals}, Resumed: r.Resumed} // the rest is not needed
-	m.history = append(m.history, look{now, r})
-	for len(m.history) > 2 && now.Sub(m.history[0].at) > rateWindow {
-		m.history = m.history[1:]
-	}
+	m.pace.Note(r, now)
 	m.rates = thinned(append(m.rates, sampleOf(r, now)))
 }
 
@@ -169,8 +164,10 @@ func (m *memory) samples() []job.Sample {
 
 // numbers are what a report comes to with those before.
 func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
-	speed := m.speed()
-	if speed.Items <= 0 || r.State.Final() {
+	m.mu.Lock()
+	speed, ok := m.pace.Speed()
+	m.mu.Unlock()
+	if !ok || r.State.Final() {
 		speed = r.Speed(now)
 	}
 	n.ItemsPerSecond = max(0, speed.Items)
@@ -184,31 +181,22 @@ func (m *memory) numbers(r job.Report, now time.Time) (n Numbers) {
 	return n
 }
 
-// speed is that of the last rateWindow.
-func (m *memory) speed() job.Speed {
+// specOf returns the job's spec; nil if it is not known; and how many requests that took. Others use the memory while it is read.
+func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) (spec *job.Spec, asks int) {
+	m.mu.Lock()
+	known := m.spec
+	m.mu.Unlock()
+	if known != nil {
+		return known, 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	found, err := client.Spec(ctx, r.Job)
+	if err != nil {
+		return nil, 1
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.history) < 2 {
-		return job.Speed{}
-	}
-	first, last := m.history[0], m.history[len(m.history)-1]
-	for i := len(m.history) - 1; i > 0 && last.at.Sub(m.history[i].at) < steady; i-- {
-		if m.history[i].report.Done() != m.history[i-1].report.Done() {
-			last = m.history[i]
-			break
-		}
-	}
-	return last.report.SpeedSince(first.report, first.at, last.at)
-}
-
-// specOf returns the job's spec; nil if it is not known.
-func (m *memory) specOf(ctx context.Context, client *jobs.Client, r job.Report) *job.Spec {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.spec == nil {
-		if spec, err := client.Spec(ctx, r.Job); err == nil {
-			m.spec = &spec
-		}
-	}
-	return m.spec
+	m.spec = &found
+	return m.spec, 1
 }

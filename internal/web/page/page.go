@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/web/tokens"
@@ -122,13 +123,22 @@ func (p *Page) workersPage(w http.ResponseWriter, r *http.Request) {
 // source is where what a page shows comes from.
 type source struct {
 	key string // the same for all pages that show the same
-	ask func(ctx context.Context) (any, error)
-	// asks is how many questions to jobs that is at most.
-	asks int
+	// ask also returns how many requests to the server that took.
+	ask func(ctx context.Context) (said any, asks int, err error)
 	// view makes what the template gets of an answer.
 	view func(answer any) any
 	// events is the address of the live updates.
 	events string
 	title  string
 	err    error // of the request
+}
+
+// answerLimit is how long all that a page shows may take to be asked for.
+const answerLimit = 15 * time.Second
+
+// answer asks, for a limited time.
+func (s source) answer(ctx context.Context) (said any, asks int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	return s.ask(ctx)
 }

@@ -10,7 +10,7 @@ import (
 
 // WriteReport writes the page of a job alone, as one file that needs no server and loads nothing.
 func (p *Page) WriteReport(ctx context.Context, name string, w io.Writer) error {
-	j, err := p.job(ctx, name)
+	j, _, err := p.job(ctx, name)
 	if err != nil {
 		return err
 	}

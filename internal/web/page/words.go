@@ -78,7 +78,7 @@ func percentage(share float64) string {
 	case p > 0 && p < 1:
 		return "<1%"
 	default:
-		return fmt.Sprintf("%d%%", int(math.Floor(p)))
+		return fmt.Sprintf("%d%%", int(math.Floor(p+1e-9))) // 29/100 is a little less than that
 	}
 }
 

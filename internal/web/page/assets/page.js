@@ -33,6 +33,7 @@ function morph(from, to) {
     }
     if (same === old) old = old.nextSibling;
     else from.insertBefore(same, old);
+    keyed.delete(key); // it stands for one element only
     if (same.nodeType === Node.ELEMENT_NODE) {
       if (!same.isEqualNode(wanted)) morph(same, wanted);
     } else if (same.nodeValue !== wanted.nodeValue) same.nodeValue = wanted.nodeValue;
@@ -72,7 +73,9 @@ function live(state, words) {
 const longest = 10000; // ms between two tries
 let wait = 500;
 let source = null;
+let retry = 0; // the timer of the next try
 function connect(address) {
+  clearTimeout(retry);
   source = new EventSource(address + (address.includes("?") ? "&" : "?") + "html=true");
   source.addEventListener("view", (e) => {
     const news = JSON.parse(e.data);
@@ -88,15 +91,27 @@ function connect(address) {
     live("lost", "no connection since " + zone.format(lost) + "; trying again");
     if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
     source.close();
-    setTimeout(() => connect(address), wait);
+    retry = setTimeout(() => connect(address), wait);
     wait = Math.min(2 * wait, longest);
+    reloadIfRefused();
   };
+}
+
+// reloadIfRefused has the server ask for its token if that of this browser is none any more.
+async function reloadIfRefused() {
+  try {
+    const answer = await fetch(location.href, { method: "HEAD" });
+    if (answer.status === 401) location.reload();
+  } catch {
+    // the server is away: the next try comes
+  }
 }
 
 // A page that nobody sees asks for nothing.
 function watchVisibility(address) {
   document.addEventListener("visibilitychange", () => {
     if (document.hidden && source) {
+      clearTimeout(retry);
       source.close();
       source = null;
       live("off", "not live while it is out of sight");
