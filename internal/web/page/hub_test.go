@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,15 +109,15 @@ func TestHub_CountsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for asks, want := range map[int]int{1: 50, 100: 15} {
 			h := newHub(func(err error) { t.Error(err) })
-			asked := 0
+			var asked atomic.Int64
 			_, leave, err := h.watch(source{key: "k", ask: func(context.Context) (any, int, error) {
-				asked++
+				asked.Add(1)
 				time.Sleep(200 * time.Millisecond)
 				return nil, asks, nil
 			}})
 			require.NoError(t, err)
 			time.Sleep(time.Minute - 100*time.Millisecond)
-			require.Equal(t, want, asked)
+			require.EqualValues(t, want, asked.Load())
 			leave()
 			h.close()
 		}
