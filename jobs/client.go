@@ -122,7 +122,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	of := kindOf(spec, o.redrive)
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
-		TaskQueue:                                wire.WorkflowQueue,
+		TaskQueue:                                wire.AtLogic(wire.WorkflowQueue, wire.LogicVersion),
 		WorkflowTaskTimeout:                      cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
@@ -243,6 +243,9 @@ type Listed struct {
 	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
 	// [Run.FailingTask]. Older servers do not report that.
 	Stuck bool `json:"stuck,omitempty"`
+	// Needs says which release of stint the running job needs, if no worker that polls knows its logic: see [Run.Needs].
+	// Only [Client.List] sets it.
+	Needs string `json:"needs,omitempty"`
 }
 
 // Reaches reports whether the job's items reach the pool: it is the job's, or that of a stage.

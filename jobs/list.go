@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -35,7 +36,7 @@ func (f ListFilter) chooses(j Listed) bool {
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
-const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" + wire.WorkflowQueue + "'"
+const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND (TaskQueue = '" + wire.WorkflowQueue + "' OR TaskQueue STARTS_WITH '" + wire.WorkflowQueue + "@')"
 
 // searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed,
 // or has timed out, five times in a row.
@@ -56,6 +57,7 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 	}
 	var jobs []Listed
 	var token []byte
+	needs := needsByQueue{client: c, known: map[string]string{}}
 	for len(jobs) < limit {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Query:         query,
@@ -69,15 +71,39 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 				continue
 			}
-			if j := c.listed(info); f.chooses(j) {
-				jobs = append(jobs, j)
+			j := c.listed(info)
+			if !f.chooses(j) {
+				continue
 			}
+			if j.Needs, err = needs.of(ctx, info); err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, j)
 		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
 			break
 		}
 	}
 	return jobs, nil
+}
+
+// needsByQueue asks once for each task queue what its jobs need.
+type needsByQueue struct {
+	client *Client
+	known  map[string]string
+}
+
+func (n needsByQueue) of(ctx context.Context, info *workflow.WorkflowExecutionInfo) (string, error) {
+	queue := info.GetTaskQueue()
+	if said, ok := n.known[queue]; ok || info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return said, nil
+	}
+	said, err := n.client.needs(ctx, queue)
+	if err != nil {
+		return "", fmt.Errorf("asking who coordinates jobs: %w", err)
+	}
+	n.known[queue] = said
+	return said, nil
 }
 
 // listed reads one entry. Servers need not list the first run of a chain: the run is then the last.
@@ -201,26 +227,57 @@ func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
 
 func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
 	for _, queue := range []string{wire.PoolQueue(pool), wire.IOQueue(pool)} {
-		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+		pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, ofAllLogics(queue)...)
 		if err != nil {
 			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
 		}
-		if pollers := resp.GetPollers(); len(pollers) > 0 {
+		if len(pollers) > 0 {
 			return pollers, nil
 		}
 	}
 	return nil, nil
 }
 
+// ofAllLogics returns the task queues of that name, of all versions of the logic that are known here.
+func ofAllLogics(queue string) (all []string) {
+	for _, logic := range wire.Logics() {
+		all = append(all, wire.AtLogic(queue, logic))
+	}
+	return all
+}
+
+// Needs says which release of stint the running job needs, if no worker that polls knows its logic: "needs stint ≥ 0.2".
+// It returns "" if there is such a worker, or if that cannot be told from a pool without any. A job waits for one.
+func (r *Run) Needs(ctx context.Context) (string, error) {
+	info, err := r.info(ctx)
+	if err != nil || info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "", err
+	}
+	return r.client.needs(ctx, info.GetTaskQueue())
+}
+
+// needs is [Run.Needs] of jobs on a task queue.
+func (c *Client) needs(ctx context.Context, queue string) (string, error) {
+	logic := wire.LogicOf(queue)
+	if logic <= 1 && wire.Knows(logic) {
+		return "", nil
+	}
+	pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_WORKFLOW, queue)
+	if err != nil || len(pollers) > 0 {
+		return "", err
+	}
+	return wire.NeedsRelease(logic), nil
+}
+
 // Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their
 // last poll.
 func (c *Client) Pools(ctx context.Context) ([]string, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_WORKFLOW, ofAllLogics(wire.WorkflowQueue)...)
 	if err != nil {
 		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
 	}
 	var pools []string
-	for _, p := range resp.GetPollers() {
+	for _, p := range pollers {
 		if pool := wire.PoolOf(p.GetIdentity()); pool != "" {
 			pools = append(pools, pool)
 		}

@@ -47,7 +47,7 @@ func TestPlaces_AllComeBack(t *testing.T) {
 		slots, concurrency := 1+random.IntN(3), 1+random.IntN(4)
 		o := Options{Slots: slots, Concurrency: concurrency}.withDefaults()
 		r := newSlotSet("worker-1", o, func(slotEvent) {})
-		p := r.permits
+		p := r.permits.Queue()
 		var over atomic.Int64
 		look := func() {
 			for _, s := range r.slots {

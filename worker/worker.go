@@ -47,6 +47,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
@@ -65,6 +66,7 @@ type Worker struct {
 	metrics *metrics
 	link    *link
 	workers []sdkworker.Worker
+	queues  []string // of batches
 	inHand  tasksInHand
 
 	stopsLimit time.Duration
@@ -129,7 +131,10 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
 		Hooks: o.hooks(name), Worker: name, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
-		Pollers: c.Pollers,
+		Pollers: func(ctx context.Context, pool string, logic int) (int, error) {
+			found, err := lookup.Pollers(ctx, temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, wire.AtLogic(wire.PoolQueue(pool), logic), wire.AtLogic(wire.IOQueue(pool), logic))
+			return len(found), err
+		},
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			if err := lookup.Query(ctx, temporal, id, run, wire.QueryPending, &piece, offset); err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
@@ -165,48 +170,75 @@ func workerName(o Options) string {
 	return name
 }
 
-// build makes a worker for each task queue: the batches come last, to be stopped first.
+// build makes a worker for each task queue, of all versions of the logic: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
-	tuner, err := permits.NewTuner(p)
+	for _, logic := range wire.Logics() {
+		if !w.options.NoWorkflows {
+			w.workers = append(w.workers, w.coordinator(c, logic))
+		}
+		if !w.options.NoIO {
+			w.workers = append(w.workers, w.io(c, logic))
+		}
+	}
+	for _, logic := range wire.Logics() {
+		w.queues = append(w.queues, wire.AtLogic(wire.PoolQueue(w.pool), logic))
+	}
+	for _, queue := range w.queues {
+		batches, err := w.batches(c, queue, p)
+		if err != nil {
+			return err
+		}
+		w.workers = append(w.workers, batches)
+	}
+	return nil
+}
+
+// coordinator makes the worker that runs jobs and their legs.
+func (w *Worker) coordinator(c client.Client, logic int) sdkworker.Worker {
+	coordinator := sdkworker.New(c, wire.AtLogic(wire.WorkflowQueue, logic), w.sdkOptions(sdkworker.Options{
+		DisableEagerActivities: true, LocalActivityWorkerOnly: true,
+		Identity:                     wire.CoordinatorIdentity(w.set.worker, w.pool),
+		StickyScheduleToStartTimeout: sticky,
+	}))
+	entry.Workflows{
+		wire.WorkflowJob:     entry.Workflow(workflows.Job),
+		wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
+		wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
+	}.Register(coordinator)
+	coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
+	return coordinator
+}
+
+// io makes the worker of what runs outside the slots.
+func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
+	io := sdkworker.New(c, wire.AtLogic(wire.IOQueue(w.pool), logic), w.sdkOptions(sdkworker.Options{
+		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
+	}))
+	all := entry.Activities{}
+	entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
+	entry.Offer(all, wire.ActivityPlanRedrive, w.acts.PlanRedrive)
+	entry.Offer(all, wire.ActivityFinishRedrive, w.acts.FinishRedrive)
+	entry.Offer(all, wire.ActivityPlanFeed, w.acts.PlanFeed)
+	entry.Offer(all, wire.ActivityPlanLoop, w.acts.PlanLoop)
+	entry.Offer(all, wire.ActivityCommit, w.acts.Commit)
+	entry.Offer(all, wire.ActivityCommitFeed, w.acts.CommitFeed)
+	entry.Offer(all, wire.ActivitySalvageFeed, w.acts.SalvageFeed)
+	entry.Offer(all, wire.ActivityFinish, w.acts.Finish)
+	entry.OfferAction(all, wire.ActivityWriteReport, w.acts.WriteReport)
+	entry.Offer(all, wire.ActivityWriteFailures, w.acts.WriteFailures)
+	entry.Offer(all, wire.ActivityServed, w.acts.Served)
+	entry.OfferAction(all, wire.ActivityHook, w.acts.Hook)
+	w.inHand.counted(all).Register(io)
+	return io
+}
+
+// batches makes the worker of a task queue of batches. Those of all queues share the slots.
+func (w *Worker) batches(c client.Client, queue string, p *permits.Permits) (sdkworker.Worker, error) {
+	tuner, err := permits.NewTuner(p.Queue())
 	if err != nil {
-		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
+		return nil, fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
-	if !w.options.NoWorkflows {
-		coordinator := sdkworker.New(c, wire.WorkflowQueue, w.sdkOptions(sdkworker.Options{
-			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
-			Identity:                     wire.CoordinatorIdentity(w.set.worker, w.pool),
-			StickyScheduleToStartTimeout: sticky,
-		}))
-		entry.Workflows{
-			wire.WorkflowJob:     entry.Workflow(workflows.Job),
-			wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
-			wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
-		}.Register(coordinator)
-		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
-		w.workers = append(w.workers, coordinator)
-	}
-	if !w.options.NoIO {
-		io := sdkworker.New(c, wire.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
-			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
-		}))
-		all := entry.Activities{}
-		entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
-		entry.Offer(all, wire.ActivityPlanRedrive, w.acts.PlanRedrive)
-		entry.Offer(all, wire.ActivityFinishRedrive, w.acts.FinishRedrive)
-		entry.Offer(all, wire.ActivityPlanFeed, w.acts.PlanFeed)
-		entry.Offer(all, wire.ActivityPlanLoop, w.acts.PlanLoop)
-		entry.Offer(all, wire.ActivityCommit, w.acts.Commit)
-		entry.Offer(all, wire.ActivityCommitFeed, w.acts.CommitFeed)
-		entry.Offer(all, wire.ActivitySalvageFeed, w.acts.SalvageFeed)
-		entry.Offer(all, wire.ActivityFinish, w.acts.Finish)
-		entry.OfferAction(all, wire.ActivityWriteReport, w.acts.WriteReport)
-		entry.Offer(all, wire.ActivityWriteFailures, w.acts.WriteFailures)
-		entry.Offer(all, wire.ActivityServed, w.acts.Served)
-		entry.OfferAction(all, wire.ActivityHook, w.acts.Hook)
-		w.inHand.counted(all).Register(io)
-		w.workers = append(w.workers, io)
-	}
-	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
+	batches := sdkworker.New(c, queue, w.sdkOptions(sdkworker.Options{
 		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
@@ -217,8 +249,7 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 	// The legs of feeds run beside their batches.
 	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
-	w.workers = append(w.workers, batches)
-	return nil
+	return batches, nil
 }
 
 const (

@@ -106,6 +106,8 @@ type Head struct {
 	Index []Node `json:"index,omitempty"`
 	Level int    `json:"level,omitempty"`
 	Row   int    `json:"row,omitempty"`
+	// Logic is the version of the logic by which it is written; 0: the first one. Who does not know it reads nothing.
+	Logic int `json:"logic,omitempty"`
 }
 
 // Besides is what a manifest says besides the parts that count.
@@ -192,6 +194,8 @@ type Ref struct {
 	// Perm are the access rights that all inputs grant: local files made of them get no others. 0: any,
 	// or unknown before the first page.
 	Perm fs.FileMode `json:"perm,omitempty"`
+	// Logic is the version of the logic that the run follows; 0: the first one.
+	Logic int `json:"logic,omitempty"`
 }
 
 // RootRun returns the Run with which the job began, before any resume: an item has the same ordinal in all runs since.

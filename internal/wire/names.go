@@ -8,7 +8,8 @@ import (
 
 // Names that every part of stint, and any other Temporal client, may rely on.
 const (
-	// WorkflowQueue is the task queue of workflow tasks, and of nothing else.
+	// WorkflowQueue is the task queue of workflow tasks, and of nothing else. All names of queues are those of the first
+	// version of the logic: see [AtLogic].
 	WorkflowQueue = "stint"
 	// WorkflowJob and WorkflowLeg are the registered names of the two workflow types.
 	WorkflowJob = "Job"
@@ -75,6 +76,7 @@ func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
 // PoolOfQueue returns the pool whose batches are on a task queue; "" if it is none of these queues.
 func PoolOfQueue(queue string) string {
+	queue, _, _ = strings.Cut(queue, logicMark)
 	pool, ok := strings.CutPrefix(queue, WorkflowQueue+".")
 	if !ok || strings.Contains(pool, ".") {
 		return ""
@@ -119,9 +121,6 @@ func LegID(job string, leg int) string { return fmt.Sprintf("%s%d", LegsPrefix(j
 
 // LegsPrefix returns what the workflow IDs of a job's legs begin with.
 func LegsPrefix(job string) string { return job + "/leg-" }
-
-// LogicVersion is the version of the workflows' logic that a job started now follows to its end.
-const LogicVersion = 1
 
 // StopNotice is what a running batch finds in its workflow's memo once a stop has reached it.
 type StopNotice struct {

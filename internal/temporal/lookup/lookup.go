@@ -13,6 +13,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -21,6 +22,29 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 )
+
+// Pollers returns who has polled one of the task queues for tasks of a kind within the last minutes, as the server saw
+// them: each identity once, with its latest poll.
+func Pollers(ctx context.Context, c client.Client, kind enums.TaskQueueType, queues ...string) ([]*taskqueue.PollerInfo, error) {
+	var found []*taskqueue.PollerInfo
+	for _, queue := range queues {
+		resp, err := c.DescribeTaskQueue(ctx, queue, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range resp.GetPollers() {
+			same := func(q *taskqueue.PollerInfo) bool { return q.GetIdentity() == p.GetIdentity() && len(queues) > 1 }
+			i := slices.IndexFunc(found, same)
+			switch {
+			case i < 0:
+				found = append(found, p)
+			case found[i].GetLastAccessTime().AsTime().Before(p.GetLastAccessTime().AsTime()):
+				found[i] = p
+			}
+		}
+	}
+	return found, nil
+}
 
 // Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say.
 // The converter is that of the client.

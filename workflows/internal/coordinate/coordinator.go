@@ -74,6 +74,9 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 	c.State.Ref = wire.Ref{
 		Job: in.Spec.Name, Run: info.FirstRunID, Root: in.Root, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store,
 	}
+	if in.Version > 1 {
+		c.State.Ref.Logic = in.Version
+	}
 	c.State.Heads = in.Resume
 	c.State.Listed.At = workflow.Now(ctx)
 	c.State.Report = job.Report{

@@ -151,7 +151,7 @@ func (f *Flow) Process(ctx workflow.Context, in wire.ProcessInput) workflow.Futu
 	step := &f.Steps[StepOf(in.Batch)]
 	in.Ref = f.ref
 	step.Adjust(&in)
-	return execute.Process(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), in)
+	return execute.Process(workflow.WithTaskQueue(ctx, execute.QueueOf(ctx, wire.PoolQueue(step.Pool))), in)
 }
 
 // Copies is in how many messages what the step of a batch writes is at most.
