@@ -110,6 +110,8 @@ type Options struct {
 	Hooks map[string]Hook
 	// Worker names the worker in the results of its batches.
 	Worker string
+	// Version is that of the handler; empty: it is not known.
+	Version string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
 	Capacity func() wire.Capacity
 	// Pending asks a leg of a feed for a piece of what it has not committed: see [wire.DecodePending].

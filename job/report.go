@@ -138,6 +138,9 @@ type Outcomes struct {
 	Workers []WorkerShare `json:"workers,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
+	// Versions are those of the handlers that have done batches, by stage, the most items first: at most
+	// [limits.MaxVersions].
+	Versions []WorkerShare `json:"versions,omitempty"`
 }
 
 // Add adds those of another leg. Stages are added to those of the same names, whose pools and windows stay; others are
@@ -152,12 +155,26 @@ func (o *Outcomes) Add(more Outcomes) {
 	o.ForcedOmitted += omitted + more.ForcedOmitted
 	o.Workers = addWorkers(o.Workers, more.Workers)
 	o.Stages = addStages(o.Stages, more.Stages)
+	o.Versions = addVersions(o.Versions, more.Versions)
 }
 
 // atMost appends one list to another, up to a length, and returns how many are left out.
 func atMost[T any](most int, list, more []T) ([]T, int) {
 	n := min(len(more), max(0, most-len(list)))
 	return append(slices.Clip(list), more[:n]...), len(more) - n
+}
+
+// add adds what the same worker, or workers of the same version, have done.
+func (s *WorkerShare) add(w WorkerShare) {
+	s.Batches += w.Batches
+	s.Items += w.Items
+	s.Busy += w.Busy
+	if w.Last.After(s.Last) {
+		s.Last = w.Last
+	}
+	if w.Concurrency > 0 && !w.Last.Before(s.Last) {
+		s.Concurrency = w.Concurrency
+	}
 }
 
 // addWorkers adds the shares of two lists by worker, and keeps [limits.MaxWorkers] with the most items.
@@ -169,16 +186,7 @@ func addWorkers(a, b []WorkerShare) []WorkerShare {
 			sum = append(sum, w)
 			continue
 		}
-		s := &sum[i]
-		s.Batches += w.Batches
-		s.Items += w.Items
-		s.Busy += w.Busy
-		if w.Last.After(s.Last) {
-			s.Last = w.Last
-		}
-		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
-			s.Concurrency = w.Concurrency
-		}
+		sum[i].add(w)
 	}
 	slices.SortFunc(sum, func(a, b WorkerShare) int {
 		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
@@ -283,9 +291,11 @@ func (o *Outage) Earlier(other *Outage) *Outage {
 	return o
 }
 
-// WorkerShare is what one worker has done for a job.
+// WorkerShare is what one worker, or all those with the same version of the handler, have done for a job.
 type WorkerShare struct {
-	Worker  string        `json:"worker"`
+	Worker  string        `json:"worker,omitempty"`  // empty: all those with the version
+	Version string        `json:"version,omitempty"` // of the handler; empty: of one worker
+	Stage   string        `json:"stage,omitempty"`   // of a pipeline, with Version
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
 	Busy    time.Duration `json:"busy_ns"` // summed over its slots, in nanoseconds
@@ -315,6 +325,8 @@ type Report struct {
 	// StopDeadline is when the grace period of the stop ends.
 	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 
+	// Pinned is the version of the handler that the job is pinned to; empty: to none.
+	Pinned string `json:"pinned,omitempty"`
 	// Unserved: no worker took the job's first activity within seconds.
 	Unserved bool `json:"unserved,omitempty"`
 	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.

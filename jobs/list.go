@@ -197,9 +197,10 @@ func memoValue[T any](c *Client, memo *common.Memo, field string) T {
 
 // PoolWorker is a process that serves a pool.
 type PoolWorker struct {
-	Pool   string    `json:"pool"`
-	Worker string    `json:"worker"`
-	Seen   time.Time `json:"seen"` // when it last polled for a batch
+	Pool    string    `json:"pool"`
+	Worker  string    `json:"worker"`
+	Version string    `json:"version,omitempty"` // of its handler; empty: not known
+	Seen    time.Time `json:"seen"`              // when it last polled for a batch
 }
 
 // Workers returns the processes that have polled for a pool's batches within the last minutes, as the server saw them,
@@ -213,7 +214,7 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	var found []PoolWorker
 	for _, p := range pollers {
 		worker, _ := wire.WorkerOf(p.GetIdentity())
-		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime()})
+		found = append(found, PoolWorker{Pool: pool, Worker: worker, Version: wire.VersionOf(p.GetIdentity()), Seen: p.GetLastAccessTime().AsTime()})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil
@@ -254,6 +255,18 @@ func (r *Run) Needs(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return r.client.needs(ctx, info.GetTaskQueue())
+}
+
+// PinnedPollers counts the workers that have polled, within the last minutes, for the batches of a job that is pinned to
+// a version of the handler.
+func (r *Run) PinnedPollers(ctx context.Context, report job.Report) (int, error) {
+	info, err := r.info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	queue := wire.AtLogic(wire.PinnedQueue(report.Pool, report.Pinned), wire.LogicOf(info.GetTaskQueue()))
+	pollers, err := lookup.Pollers(ctx, r.client.temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, queue)
+	return len(pollers), err
 }
 
 // needs is [Run.Needs] of jobs on a task queue.

@@ -87,6 +87,19 @@ func noteNeeds(ctx context.Context, run *jobs.Run, show *progress) {
 	}
 }
 
+// notePin prints a note if a job is pinned to a version of the handler that no worker has.
+func notePin(ctx context.Context, client *jobs.Client, show *progress, r job.Report, running []jobs.RunningBatch) {
+	if r.Pinned == "" || len(running) > 0 || r.InFlight == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	if n, err := client.Get(r.Job).PinnedPollers(ctx, r); err == nil && n == 0 {
+		show.note("no worker of pool %[1]s has version %[2]s of the handler, to which job %[3]s is pinned: start one with --version %[2]s; "+
+			"or stop the job and resume it, which pins it to the version that then begins it", r.Pool, r.Pinned, r.Job)
+	}
+}
+
 // needsOf says which release of stint a job needs that no worker knows; "": none, or that is not known.
 func needsOf(ctx context.Context, run *jobs.Run) string {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)

@@ -113,9 +113,9 @@ func (o *workersCommand) ask(ctx context.Context, client *jobs.Client) (workersR
 
 func printWorkers(p *Program, r workersReport) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "POOL\tWORKER\tSEEN")
+	fmt.Fprintln(w, "POOL\tWORKER\tVERSION\tSEEN")
 	for _, one := range r.Workers {
-		fmt.Fprintf(w, "%s\t%s\t%s ago%s\n", one.Pool, one.Worker, since(one.Seen), silence(one, r.Running, time.Now()))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s ago%s\n", one.Pool, one.Worker, cmp.Or(one.Version, unknown), since(one.Seen), silence(one, r.Running, time.Now()))
 	}
 	if len(r.Running) > 0 {
 		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")

@@ -128,7 +128,7 @@ func (t *execution) Yield() <-chan struct{} { return t.yielding }
 func (w *Worker) waiting(ctx context.Context) (backlog, error) {
 	known := backlog{}
 	for _, queue := range w.queues {
-		if err := w.addWaiting(ctx, queue, known); err != nil {
+		if err := w.addWaiting(ctx, queue.name, known); err != nil {
 			return nil, err
 		}
 	}

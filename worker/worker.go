@@ -66,7 +66,7 @@ type Worker struct {
 	metrics *metrics
 	link    *link
 	workers []sdkworker.Worker
-	queues  []string // of batches
+	queues  []batchQueue
 	inHand  tasksInHand
 
 	stopsLimit time.Duration
@@ -91,6 +91,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	o.Version = cmp.Or(o.Version, h.version(o.Dir))
 	if o.Processes && h.inside {
 		number, err := childMain.numberOf(h)
 		if err != nil {
@@ -130,7 +131,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivitySlot, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Hooks: o.hooks(name), Worker: name, Version: o.Version, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
 		Pollers: func(ctx context.Context, pool string, logic int) (int, error) {
 			found, err := lookup.Pollers(ctx, temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, wire.AtLogic(wire.PoolQueue(pool), logic), wire.AtLogic(wire.IOQueue(pool), logic))
 			return len(found), err
@@ -181,7 +182,10 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 		}
 	}
 	for _, logic := range wire.Logics() {
-		w.queues = append(w.queues, wire.AtLogic(wire.PoolQueue(w.pool), logic))
+		w.queues = append(w.queues, batchQueue{name: wire.AtLogic(wire.PoolQueue(w.pool), logic)})
+		if !w.options.alone { // of 'stint run': no job is pinned
+			w.queues = append(w.queues, batchQueue{name: wire.AtLogic(wire.PinnedQueue(w.pool, w.options.Version), logic), pinned: true})
+		}
 	}
 	for _, queue := range w.queues {
 		batches, err := w.batches(c, queue, p)
@@ -213,6 +217,7 @@ func (w *Worker) coordinator(c client.Client, logic int) sdkworker.Worker {
 func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
 	io := sdkworker.New(c, wire.AtLogic(wire.IOQueue(w.pool), logic), w.sdkOptions(sdkworker.Options{
 		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
+		Identity: wire.WorkerIdentity(w.set.worker, w.options.Version, ""),
 	}))
 	all := entry.Activities{}
 	entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
@@ -232,20 +237,30 @@ func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
 	return io
 }
 
+// batchQueue is a task queue of batches.
+type batchQueue struct {
+	name   string
+	pinned bool // they need this worker's version of the handler; legs of feeds are not among them
+}
+
 // batches makes the worker of a task queue of batches. Those of all queues share the slots.
-func (w *Worker) batches(c client.Client, queue string, p *permits.Permits) (sdkworker.Worker, error) {
+func (w *Worker) batches(c client.Client, queue batchQueue, p *permits.Permits) (sdkworker.Worker, error) {
 	tuner, err := permits.NewTuner(p.Queue())
 	if err != nil {
 		return nil, fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
-	batches := sdkworker.New(c, queue, w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, procs.Own()),
+	batches := sdkworker.New(c, queue.name, w.sdkOptions(sdkworker.Options{
+		DisableWorkflowWorker: queue.pinned,
+		Tuner:                 tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, w.options.Version, procs.Own()),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
 	process := entry.Activities{}
 	entry.Offer(process, wire.ActivityProcess, w.acts.Process)
 	w.inHand.counted(process).Register(batches)
+	if queue.pinned {
+		return batches, nil
+	}
 	// The legs of feeds run beside their batches.
 	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})

@@ -79,6 +79,8 @@ type Entry struct {
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
 	// no part.
 	Discarded int64 `json:"x,omitempty"`
+	// Version is that of the handler; empty: it is not known.
+	Version string `json:"v,omitempty"`
 	// Session is that of a feed's items, which all have the same; 0: they are no feed's.
 	Session int64 `json:"g,omitempty"`
 

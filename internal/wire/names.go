@@ -77,12 +77,25 @@ func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 // PoolOfQueue returns the pool whose batches are on a task queue; "" if it is none of these queues.
 func PoolOfQueue(queue string) string {
 	queue, _, _ = strings.Cut(queue, logicMark)
+	queue, _, _ = strings.Cut(queue, versionMark)
 	pool, ok := strings.CutPrefix(queue, WorkflowQueue+".")
 	if !ok || strings.Contains(pool, ".") {
 		return ""
 	}
 	return pool
 }
+
+// PinnedQueue returns the task queue of those of a pool's batches that only workers with a version of the handler run;
+// "" is no version.
+func PinnedQueue(pool, version string) string {
+	if version == "" {
+		return PoolQueue(pool)
+	}
+	return PoolQueue(pool) + versionMark + version
+}
+
+// versionMark separates the name of a pool's task queue from a version of its handler. No name of a pool has one.
+const versionMark = "#"
 
 // IOQueue returns the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
@@ -99,21 +112,35 @@ func PoolOf(identity string) string {
 	return pool
 }
 
-// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, and its process as
-// procs.Own names it, which may be "".
-func WorkerIdentity(worker, process string) string {
-	if process == "" {
-		return worker
+// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, the version of its handler,
+// and its process as procs.Own names it. The latter two may be "".
+func WorkerIdentity(worker, version, process string) string {
+	if version != "" {
+		worker += handlerMark + version
 	}
-	return worker + processMark + process
+	if process != "" {
+		worker += processMark + process
+	}
+	return worker
 }
 
-const processMark = " · process "
+const (
+	handlerMark = " · version "
+	processMark = " · process "
+)
 
 // WorkerOf returns the worker in an identity, and its process; "": the identity has none.
 func WorkerOf(identity string) (worker, process string) {
 	worker, process, _ = strings.Cut(identity, processMark)
+	worker, _, _ = strings.Cut(worker, handlerMark)
 	return worker, process
+}
+
+// VersionOf returns the version of the handler in an identity; "": it has none.
+func VersionOf(identity string) string {
+	identity, _, _ = strings.Cut(identity, processMark)
+	_, version, _ := strings.Cut(identity, handlerMark)
+	return version
 }
 
 // LegID returns the workflow ID of a job's leg, counted from 1.

@@ -26,8 +26,12 @@ func TestLegID(t *testing.T) {
 func TestWorkerIdentity(t *testing.T) {
 	t.Parallel()
 	for _, process := range []string{"", "table:4711:1"} {
-		worker, of := WorkerOf(WorkerIdentity("mill-4711", process))
-		require.Equal(t, "mill-4711", worker)
-		require.Equal(t, process, of)
+		for _, version := range []string{"", "v2"} {
+			identity := WorkerIdentity("mill-4711", version, process)
+			worker, of := WorkerOf(identity)
+			require.Equal(t, "mill-4711", worker)
+			require.Equal(t, process, of)
+			require.Equal(t, version, VersionOf(identity))
+		}
 	}
 }

@@ -76,4 +76,6 @@ const (
 	MaxStragglers  = 1000
 	// MaxNotes is how many notes about its inputs a job has at most.
 	MaxNotes = 10
+	// MaxVersions is how many versions of handlers it names, of all stages together.
+	MaxVersions = 16
 )

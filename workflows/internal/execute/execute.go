@@ -43,7 +43,7 @@ func QueueOf(ctx workflow.Context, queue string) string {
 func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
-		TaskQueue:           QueueOf(ctx, wire.PoolQueue(spec.Pool)),
+		TaskQueue:           QueueOf(ctx, wire.PinnedQueue(spec.Pool, spec.Pin)),
 		StartToCloseTimeout: cmp.Or(spec.BatchTimeout, Unlimited),
 		HeartbeatTimeout:    spec.Expiry,
 		WaitForCancellation: true,
