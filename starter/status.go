@@ -283,7 +283,9 @@ func slotCalls(n int) string {
 // printWhere prints what each worker has done, what runs where, and what was still running.
 func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 	row.text("pinned", describePin(r))
-	row.text("versions", r.DescribeVersions())
+	if len(r.Versions) > 0 {
+		row("versions", "%s", r.DescribeVersions())
+	}
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
 		row("worker", "%s: %s in %s, the last %s ago%s", s.Worker, text.Count(s.Items, "item"), text.Count(s.Batches, "batch"), since(s.Last), slotCalls(s.Concurrency))
 	}
