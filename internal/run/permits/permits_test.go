@@ -133,7 +133,7 @@ func TestPermits_Shut(t *testing.T) {
 		require.Nil(t, s.TryReserveSlot(nil))
 		got := make(chan error, 1)
 		go func() {
-			_, err := queue.ReserveSlot(t.Context(), nil)
+			_, err := s.Queue().ReserveSlot(t.Context(), nil)
 			got <- err
 		}()
 		synctest.Wait()

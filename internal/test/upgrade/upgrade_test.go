@@ -1,0 +1,145 @@
+package upgrade
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+)
+
+const (
+	phases  = 9
+	inPhase = 20
+)
+
+// gated is a handler whose calls for the items of a phase wait for its file.
+const gated = `read n
+while [ ! -e gate$((n / %d)) ]; do sleep 0.05; done
+echo "done $n"
+`
+
+// V1: two programs, whose workflows have other commands, run jobs of both side by side. Three workers are replaced one
+// after the other while the jobs run, then the server, then all of them back. No workflow task fails, and the outputs
+// are exact. While no worker knows a job's logic, the job waits, and says what it needs.
+func TestUpgrade(t *testing.T) {
+	long := os.Getenv("STINT_UPGRADE") == "long"
+	if testing.Short() {
+		t.Skip("whole processes")
+	}
+	p, c := build(t), newCluster(t)
+	var items strings.Builder
+	for n := range phases * inPhase {
+		fmt.Fprintln(&items, n)
+	}
+	c.write("in.txt", items.String(), 0o600)
+	c.write("gated.sh", fmt.Sprintf(gated, inPhase), 0o600)
+	c.serve(p.previous)
+	for i := range 3 {
+		c.work(i, p.previous)
+	}
+	start := func(program, name string) {
+		c.must(program, "start", "in.txt", "--pool", "p", "--name", name, "-o", name+".txt", "--batch-items", "5")
+	}
+	start(p.previous, "old")
+	start(p.next, "new")
+	const needs = "needs stint ≥ 0.2"
+	for _, program := range []string{p.previous, p.next} { // an older client, and a newer one
+		said, err := c.run(program, "status", "new")
+		require.Error(t, err)
+		require.Contains(t, said, needs)
+		require.Contains(t, c.must(program, "list"), "running, "+needs)
+	}
+	phase := 0
+	// pass lets a phase through, and waits until the jobs have done it.
+	pass := func(program string, names ...string) {
+		t.Helper()
+		c.write(fmt.Sprint("gate", phase), "", 0o600)
+		phase++
+		for _, name := range names {
+			c.until(fmt.Sprintf("%s has done phase %d", name, phase), func() bool { return c.ask(program, name).OK >= int64(phase*inPhase) })
+		}
+	}
+	pass(p.previous, "old")
+	for i := range 3 {
+		c.work(i, p.next)
+		pass(p.next, "old", "new")
+	}
+	c.serve(p.next)
+	pass(p.next, "old", "new")
+	for i := range 2 {
+		c.work(i, p.previous)
+		pass(p.previous, "old", "new")
+	}
+	c.work(2, p.previous)
+	c.serve(p.previous) // it knows none of the workers that have ended
+	pass(p.previous, "old")
+	said, err := c.run(p.previous, "status", "new")
+	require.Error(t, err)
+	require.Contains(t, said, needs)
+	if long {
+		mistake(t, c, p)
+	}
+	pass(p.previous)
+	c.until("the old job has completed", func() bool { return c.ask(p.previous, "old").State == "completed" })
+	c.work(3, p.next)
+	c.until("the new job has completed", func() bool { return c.ask(p.next, "new").State == "completed" })
+	want := "done " + strings.ReplaceAll(strings.TrimSpace(items.String()), "\n", "\ndone ") + "\n"
+	for _, name := range []string{"old", "new"} {
+		got, err := os.ReadFile(filepath.Join(c.dir, name+".txt"))
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), name)
+	}
+	if !long {
+		require.Empty(t, failedTasks(t, c))
+	}
+}
+
+// mistake replaces a worker by one whose workflows are not gated: it shows that what the other programs do differently
+// would fail a workflow task, and that the test would see it.
+func mistake(t *testing.T, c *cluster, p programs) {
+	t.Helper()
+	require.Empty(t, failedTasks(t, c), "before the mistake")
+	for i := range 3 {
+		c.work(i, p.next, "STINT_TEST_UNGATED=1")
+	}
+	c.until("a workflow task fails", func() bool { return len(failedTasks(t, c)) > 0 })
+	for i := range 3 {
+		c.work(i, p.previous)
+	}
+}
+
+// failedTasks returns the workflow tasks that have failed, of all workflows.
+func failedTasks(t *testing.T, c *cluster) (failed []string) {
+	t.Helper()
+	temporal, err := client.Dial(client.Options{HostPort: c.address, Logger: quiet{}})
+	require.NoError(t, err)
+	defer temporal.Close()
+	all, err := temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
+	require.NoError(t, err)
+	require.NotEmpty(t, all.GetExecutions())
+	for _, w := range all.GetExecutions() {
+		id, run := w.GetExecution().GetWorkflowId(), w.GetExecution().GetRunId()
+		for events := temporal.GetWorkflowHistory(t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+			event, err := events.Next()
+			require.NoError(t, err)
+			if a := event.GetWorkflowTaskFailedEventAttributes(); a != nil {
+				failed = append(failed, fmt.Sprintf("%s, event %d: %s: %s", id, event.GetEventId(), a.GetCause(), a.GetFailure().GetMessage()))
+			}
+		}
+	}
+	return failed
+}
+
+// quiet is a logger that says nothing.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
