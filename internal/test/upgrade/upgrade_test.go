@@ -14,14 +14,18 @@ import (
 )
 
 const (
-	phases  = 9
-	inPhase = 20
+	// items are those of a job. In each phase it gets so many tokens, and must have done at least half of that: calls that
+	// are cut off take theirs along.
+	items, inPhase = 200, 20
 )
 
-// gated is a handler whose calls for the items of a phase wait for its file.
-const gated = `read n
-while [ ! -e gate$((n / %d)) ]; do sleep 0.05; done
-echo "done $n"
+// gated is a handler whose calls wait for a token of their job, which is the first letter of its items.
+const gated = `read -r item
+while [ ! -e open ]; do
+	for token in "$(printf %.1s "$item")"/*; do mv "$token" used/ 2>/dev/null && break 2; done
+	sleep 0.05
+done
+echo "done $item"
 `
 
 // V1: two programs, whose workflows have other commands, run jobs of both side by side. Three workers are replaced one
@@ -33,18 +37,25 @@ func TestUpgrade(t *testing.T) {
 		t.Skip("whole processes")
 	}
 	p, c := build(t), newCluster(t)
-	var items strings.Builder
-	for n := range phases * inPhase {
-		fmt.Fprintln(&items, n)
+	want := map[string]string{}
+	for _, name := range []string{"old", "new"} {
+		var in strings.Builder
+		for n := range items {
+			fmt.Fprintf(&in, "%s-%d\n", name, n)
+		}
+		c.write(name+".in.txt", in.String(), 0o600)
+		want[name] = "done " + strings.ReplaceAll(strings.TrimSpace(in.String()), "\n", "\ndone ") + "\n"
 	}
-	c.write("in.txt", items.String(), 0o600)
-	c.write("gated.sh", fmt.Sprintf(gated, inPhase), 0o600)
+	for _, dir := range []string{"o", "n", "used"} {
+		require.NoError(t, os.Mkdir(filepath.Join(c.dir, dir), 0o700))
+	}
+	c.write("gated.sh", gated, 0o600)
 	c.serve(p.previous)
 	for i := range 3 {
 		c.work(i, p.previous)
 	}
 	start := func(program, name string) {
-		c.must(program, "start", "in.txt", "--pool", "p", "--name", name, "-o", name+".txt", "--batch-items", "5")
+		c.must(program, "start", name+".in.txt", "--pool", "p", "--name", name, "-o", name+".txt", "--batch-items", "5")
 	}
 	start(p.previous, "old")
 	start(p.next, "new")
@@ -55,14 +66,18 @@ func TestUpgrade(t *testing.T) {
 		require.Contains(t, said, needs)
 		require.Contains(t, c.must(program, "list"), "running, "+needs)
 	}
-	phase := 0
-	// pass lets a phase through, and waits until the jobs have done it.
+	tokens := 0
+	done := map[string]int64{}
+	// pass lets a phase of the jobs through, and waits until they have done it.
 	pass := func(program string, names ...string) {
 		t.Helper()
-		c.write(fmt.Sprint("gate", phase), "", 0o600)
-		phase++
 		for _, name := range names {
-			c.until(fmt.Sprintf("%s has done phase %d", name, phase), func() bool { return c.ask(program, name).OK >= int64(phase*inPhase) })
+			for range inPhase {
+				tokens++
+				c.write(fmt.Sprintf("%.1s/%d", name, tokens), "", 0o600)
+			}
+			enough := done[name] + inPhase/2
+			c.until(fmt.Sprintf("%s has done %d items", name, enough), func() bool { done[name] = c.ask(program, name).OK; return done[name] >= enough })
 		}
 	}
 	pass(p.previous, "old")
@@ -85,15 +100,14 @@ func TestUpgrade(t *testing.T) {
 	if long {
 		mistake(t, c, p)
 	}
-	pass(p.previous)
+	c.write("open", "", 0o600)
 	c.until("the old job has completed", func() bool { return c.ask(p.previous, "old").State == "completed" })
 	c.work(3, p.next)
 	c.until("the new job has completed", func() bool { return c.ask(p.next, "new").State == "completed" })
-	want := "done " + strings.ReplaceAll(strings.TrimSpace(items.String()), "\n", "\ndone ") + "\n"
-	for _, name := range []string{"old", "new"} {
+	for name, lines := range want {
 		got, err := os.ReadFile(filepath.Join(c.dir, name+".txt"))
 		require.NoError(t, err)
-		require.Equal(t, want, string(got), name)
+		require.Equal(t, lines, string(got), name)
 	}
 	if !long {
 		require.Empty(t, failedTasks(t, c))
