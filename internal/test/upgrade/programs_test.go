@@ -163,7 +163,7 @@ func (c *cluster) work(number int, program string, env ...string) {
 	if c.workers[number] != nil {
 		c.end(c.workers[number])
 	}
-	c.workers[number] = c.start(env, program, "worker", "--address", c.address, "--pool", "p", "--allow", c.dir, "--slots", "2",
+	c.workers[number] = c.start(env, program, "worker", "--address", c.address, "--pool", "p", "--allow", c.dir, "--slots", "4",
 		"--call-items", "1", "--drain", "500ms", "--exec", "sh "+filepath.Join(c.dir, "gated.sh"))
 }
 

@@ -54,8 +54,9 @@ func TestUpgrade(t *testing.T) {
 	for i := range 3 {
 		c.work(i, p.previous)
 	}
+	// Each worker has slots for all that both jobs have in flight, whichever of them waits for tokens.
 	start := func(program, name string) {
-		c.must(program, "start", name+".in.txt", "--pool", "p", "--name", name, "-o", name+".txt", "--batch-items", "5")
+		c.must(program, "start", name+".in.txt", "--pool", "p", "--name", name, "-o", name+".txt", "--batch-items", "5", "--window", "2")
 	}
 	start(p.previous, "old")
 	start(p.next, "new")
