@@ -4,9 +4,9 @@ GO ?= go
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench upgrade-test
+.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench images cluster-test release release-check upgrade-test
 
-check: lint race python
+check: lint race python chart
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -tags disable_grpc_modules -o stint .
@@ -21,7 +21,7 @@ test:
 # with the detector, and whose like runs with it anyway, are left to `make test` (jobtest.Unraced). The package that
 # takes longest comes first.
 RACED = $(shell grep -lE '^\s*go [a-z]|\.Go\b|"sync(/atomic)?"' $$(git ls-files '*.go') | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | \
-	grep -vE '^\.(/starter|/local|/workflows.*|/internal/(temporal/devserver|test/(mutants|testserver.*|randomjobs))|/examples/.*|/bench.*)?$$')
+	grep -vE '^\.(/starter|/local|/workflows.*|/internal/(temporal/devserver|test/(mutants|clustertest|testserver.*|randomjobs))|/examples/.*|/bench.*|/deploy/.*)?$$')
 race:
 	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 40m ./worker $(filter-out ./worker,$(RACED))
 
@@ -35,6 +35,11 @@ python:
 	python3 -m unittest discover -s python
 	python3 -m unittest discover -s examples/naivebayes
 
+# The Helm chart, the alert rules and the dashboard, with Helm's, Kubernetes', KEDA's and Prometheus' own code: a module of its own. -golden
+# writes what the chart renders (deploy/helm/test/testdata).
+chart:
+	cd deploy/helm/test && GOFLAGS= $(GO) vet . && $(GO) test -count=1 . $(CHART_FLAGS)
+
 lint: format vet staticcheck workflowcheck
 
 format:
@@ -43,6 +48,7 @@ format:
 
 vet:
 	$(GO) vet ./...
+	$(GO) vet -tags noserver,nofastjson ./cmd/stint-worker
 	GOOS=darwin $(GO) vet ./timers ./internal/run/child ./internal/run/guard ./internal/base/procs ./internal/base/disk ./internal/data/store/local ./internal/data/store/object
 
 staticcheck:
@@ -98,6 +104,17 @@ FOR ?= 1h
 random:
 	$(GO) run ./internal/test/randomjobs -for $(FOR) $(RANDOM_FLAGS)
 
+# The images that docker-compose.yml and the Dockerfile name, without a registry: see deploy/images/README.md.
+images:
+	deploy/images/build.sh
+
+# Jobs on a cluster whose parts fail: hosts, networks, PostgreSQL, Temporal, workers. As root, with Debian's packages postgresql and iproute2:
+# some thirty minutes on two processors. CI runs some of it with 100,000 lines. CLUSTER_FLAGS='-only PostgreSQL' runs some scenarios; with
+# -weed .stint/images/weed, which `make images` leaves there, the bucket is SeaweedFS, which has to be for lines by the million.
+LINES ?= 10000000
+cluster-test:
+	$(GO) run ./internal/test/clustertest -long -items $(LINES) $(CLUSTER_FLAGS)
+
 fuzz:
 	$(GO) test -run XXX -fuzz 'FuzzCut$$' -fuzztime $(FUZZ_TIME) ./internal/data/records
 	$(GO) test -run XXX -fuzz 'FuzzCutCSV$$' -fuzztime $(FUZZ_TIME) ./internal/data/records
@@ -111,3 +128,11 @@ fuzz:
 
 bench:
 	$(GO) run ./bench
+
+# All that a release consists of, in dist/, made from the commit that is checked out (CONTRIBUTING.md). release-check makes it
+# twice, the second time from a copy elsewhere, and compares.
+release:
+	$(GO) run ./internal/release -version $(VERSION)
+
+release-check:
+	$(GO) run ./internal/release -version $(VERSION) -check

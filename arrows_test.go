@@ -14,28 +14,29 @@ const module = "github.com/stint-run/stint"
 
 // layers are the packages from the bottom up, folder by folder: a package imports only packages above it in this list.
 var layers = []string{
-	"internal/base/text", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
+	"internal/base/text", "internal/base/valuelists", "internal/base/procs", "internal/base/trap", "internal/base/stall", "internal/base/standard", "internal/base/disk",
 	"internal/base/backoff", "internal/base/location", "internal/base/jsonscan", "internal/base/codec",
 	"internal/base/collector", "internal/base/loopback", "internal/base/limits", "internal/base/formats",
-	"internal/base/calltimes", "python", "job", "internal/wire", "timers",
+	"internal/base/calltimes", "internal/base/samples", "internal/base/build", "python", "job", "internal/wire", "timers",
 	"internal/temporal/embedded", "internal/temporal/search", "internal/temporal/lookup", "internal/temporal/orphans",
 	"internal/temporal/entry", "internal/temporal/devserver", "internal/feedclient", "internal/feedclient/feedsim",
 	"jobs",
 	"internal/data/pipeline", "internal/data/records", "internal/data/store/object", "internal/data/store/local",
 	"internal/data/store/bucket", "internal/data/store", "internal/data/failures", "internal/data/ledger", "internal/data/stages",
-	"internal/data/stages/stagestest", "internal/data/reuse", "internal/data/newfiles", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
+	"internal/data/stages/stagestest", "internal/data/reuse", "internal/data/unique", "internal/data/newfiles", "internal/data/inputs", "internal/data/outputs", "internal/data/redrive",
 	"internal/data/feeds", "internal/data/loops",
 	"internal/run/watchdog", "internal/run/frames", "internal/run/meters", "internal/run/guard", "internal/run/command",
 	"internal/run/remote",
-	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/run/child", "internal/run/calls",
-	"internal/run/calls/callstest", "internal/predict", "internal/web/endpoint", "internal/web/gateway", "feedstore",
+	"internal/run/permits", "internal/run/company", "internal/run/tuning", "internal/run/pace", "internal/run/child", "internal/run/calls",
+	"internal/run/calls/callstest", "internal/run/traces", "internal/predict", "internal/web/tokens", "internal/web/endpoint", "internal/web/gateway", "internal/web/page", "internal/web/jobmetrics", "feedstore",
 	"activities", "workflows/internal/execute", "workflows/internal/details", "workflows/internal/suspicion",
 	"workflows/internal/throttle", "workflows/internal/pool", "workflows/internal/intake",
 	"workflows/internal/stagewindow", "workflows/internal/dispatch", "workflows/internal/coordinate",
 	"workflows/internal/pages", "workflows/internal/files", "workflows/internal/redrive", "workflows/internal/feed",
 	"workflows/internal/loop", "workflows", "worker", "local", "starter",
-	"internal/test/mutants", "internal/test/randomjobs", "internal/test/programs", "internal/test/pytest", "internal/test/jobtest",
-	"internal/test/testserver", "internal/test/testserver/serve", "internal/test/modeltest",
+	"internal/test/metricnames", "internal/test/mutants", "internal/test/randomjobs", "internal/test/programs", "internal/test/pytest", "internal/test/jobtest",
+	"internal/test/clustertest", "internal/test/testserver", "internal/test/testserver/serve", "internal/test/modeltest",
+	"internal/release",
 	"examples/birdstrikes", "examples/earthquakes", "examples/probe", "bench/child", "bench", "",
 }
 
@@ -97,8 +98,8 @@ func TestArrows_BetweenFolders(t *testing.T) {
 func TestArrows_OfThePublicPackages(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"job":    {"internal/base/text", "internal/base/location", "internal/base/limits", "internal/base/formats", "internal/base/calltimes"},
-		"jobs":   {"job", "internal/base/limits", "internal/base/backoff", "internal/base/jsonscan", "internal/base/location", "internal/base/text", "internal/base/trap", "internal/wire", "internal/temporal/search", "internal/temporal/lookup", "internal/feedclient"},
+		"job":    {"internal/base/text", "internal/base/location", "internal/base/limits", "internal/base/formats", "internal/base/calltimes", "internal/base/samples"},
+		"jobs":   {"job", "internal/base/limits", "internal/base/backoff", "internal/base/jsonscan", "internal/base/location", "internal/base/samples", "internal/base/text", "internal/base/trap", "internal/wire", "internal/temporal/search", "internal/temporal/lookup", "internal/feedclient"},
 		"timers": {},
 	}
 	packages := packagesOf(t, `{{join .Imports " "}}`)
@@ -138,9 +139,9 @@ func TestArrows_KindsOfJobsAreFolders(t *testing.T) {
 }
 
 // linked are the packages that a package links, in go list's order.
-func linked(t *testing.T, name string) []string {
+func linked(t *testing.T, name string, flags ...string) []string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-deps", "./"+name).Output()
+	out, err := exec.Command("go", append(append([]string{"list", "-deps"}, flags...), "./"+name)...).Output()
 	require.NoError(t, err)
 	return strings.Fields(string(out))
 }
@@ -164,6 +165,17 @@ func TestArrows_OfWhatIsLinked(t *testing.T) {
 		for _, found := range linked(t, name) {
 			require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(found, f) }), "%s links %s", name, found)
 		}
+	}
+}
+
+// IN4: the program for workers and clients of a cluster has no server, web UI or database, nor what only Go handlers use.
+func TestArrows_OfTheWorkersProgram(t *testing.T) {
+	t.Parallel()
+	forbidden := []string{"go.temporal.io/server", "github.com/temporalio/ui-server", "github.com/labstack/echo", "modernc.org/", "github.com/goccy/", "cloud.google.com/", "k8s.io/"}
+	found := linked(t, "cmd/stint-worker", "-tags", "noserver,nofastjson")
+	require.Contains(t, found, module+"/worker")
+	for _, name := range found {
+		require.False(t, slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(name, f) }), name)
 	}
 }
 

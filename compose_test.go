@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -28,9 +29,9 @@ const composeFile = "docker-compose.yml"
 
 // loadCompose loads the file as 'docker compose' does, with all profiles and nobody's environment.
 // Unknown keys and references to what is not there are errors.
-func loadCompose(t *testing.T) *types.Project {
+func loadCompose(t *testing.T, overrides ...string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{composeFile}, cli.WithProfiles([]string{"*"}), cli.WithEnv(nil))
+	options, err := cli.NewProjectOptions(append([]string{composeFile}, overrides...), cli.WithProfiles([]string{"*"}), cli.WithEnv(nil))
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
@@ -129,6 +130,33 @@ func TestComposeDynamicConfig(t *testing.T) {
 	require.Empty(t, loaded.Errors)
 	require.Empty(t, loaded.Warnings)
 	require.NotEmpty(t, loaded.Map)
+}
+
+// TestComposePodman holds what podman needs beside the file to the file: each service has limits, and an image that is
+// made without a registry.
+func TestComposePodman(t *testing.T) {
+	t.Parallel()
+	names, err := exec.Command("sh", "deploy/images/build.sh", "--names").Output()
+	require.NoError(t, err)
+	made := map[string]bool{}
+	for name := range strings.FieldsSeq(string(names)) {
+		made[strings.NewReplacer("docker.io/library/", "", "docker.io/", "", "localhost/", "").Replace(name)] = true
+	}
+	for name, s := range loadCompose(t, "deploy/compose.podman.yml").Services {
+		require.Contains(t, made, s.Image)
+		require.NotZero(t, s.Ulimits["nofile"], name)
+		require.Nil(t, s.Build, name)
+		if s.HealthCheck != nil {
+			require.Nil(t, s.HealthCheck.StartInterval, name)
+		}
+	}
+	dockerfile, err := os.ReadFile("Dockerfile")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(dockerfile)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "FROM" && strings.Contains(fields[1], ":") {
+			require.Contains(t, made, fields[1])
+		}
+	}
 }
 
 // onHost returns what is mounted at a path of a service's container, and other text as it is.

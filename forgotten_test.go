@@ -135,6 +135,7 @@ func TestForgotten_KindsOfFailure(t *testing.T) {
 var notShown = map[string]bool{
 	"Between": true, "Alone": true, "Summed": true, "InputBytes": true, "Busy": true, "Unserved": true, "UnservedPools": true,
 	"Silent": true, "TotalBytes": true, "OpenLegs": true, "Manifests": true, "LegManifests": true, "Salvage": true, "Unsaved": true,
+	"Life": true, "Samples": true, // as its Rates
 }
 
 // Each field of a report, of its outcomes and of its totals is set by those who know it, and a command shows it.

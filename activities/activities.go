@@ -71,7 +71,9 @@ import (
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/outputs"
 	"github.com/stint-run/stint/internal/data/reuse"
+	"github.com/stint-run/stint/internal/data/unique"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -108,6 +110,8 @@ type Options struct {
 	Places func(ctx context.Context, workflowID, runID string) ([]wire.ActivitySlot, error)
 	// Hooks are those that jobs can name.
 	Hooks map[string]Hook
+	// Tracer makes spans of executions and their calls. Nil: nothing does.
+	Tracer *traces.Tracer
 	// Worker names the worker in the results of its batches.
 	Worker string
 	// Version is that of the handler; empty: it is not known.
@@ -142,6 +146,7 @@ type Activities struct {
 	brake      calls.Brake
 	distrust   distrust
 	indexes    reuse.Cache
+	twins      unique.Cache
 	progress   progress
 	left       leftCalls
 	closed     chan struct{} // by Close

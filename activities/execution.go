@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/run/watchdog"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -31,9 +32,11 @@ type execution struct {
 	source   source
 	sink     sink
 	reuse    *reusing                   // nil: the job takes and keeps no results of earlier runs
+	awaited  bool                       // items of the run may wait for the outcomes of the batch
 	loop     atomic.Pointer[loops.Slot] // source and sink of a slot of a loop; nil: the batch is not a slot. Heartbeats read it, too.
 	watch    *calls.Watch
 	slot     calls.Slot
+	traced   *traces.Execution // nil: nobody traces
 	inHand   inHand
 	live     calls.Live        // what has been answered, recorded or not
 	reported calls.RecordStats // to the observer
@@ -45,7 +48,7 @@ type execution struct {
 	allow    *calls.Allowance
 	allBegun atomic.Bool // all items have been handed out, and none is called again
 	idle     bool        // that, and no request has waited for its turn, when that was looked at last
-	told     bool        // the leg has got a report that it is idle
+	told     bool        // the leg knows that it is idle
 
 	// What has been done. The line's lock guards it, and the source and the sink.
 	totals     job.Totals // of calls

@@ -28,6 +28,16 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 	if p.Books, err = ledger.CheckBooks(ctx, p.Dir, p.Links, in.Planned); err != nil {
 		return wire.FinishResult{}, err
 	}
+	if p.Books.Waiting > 0 {
+		accepted := p.Links
+		err := p.Fill(ctx, func(ctx context.Context) ([]string, error) { return a.fill(ctx, in, p.Dir, accepted) })
+		if err == nil {
+			p.Books, err = ledger.CheckBooks(ctx, p.Dir, p.Links, in.Planned)
+		}
+		if err != nil {
+			return wire.FinishResult{}, err
+		}
+	}
 	if err := p.Publish(ctx, a.opts.Joiner); err != nil {
 		return wire.FinishResult{}, err
 	}
@@ -43,7 +53,7 @@ func (a *Activities) finish(ctx context.Context, in wire.FinishInput) (wire.Fini
 	if err := p.Sweep(ctx); err != nil {
 		return wire.FinishResult{}, err
 	}
-	return wire.FinishResult{Output: p.Output, Books: p.Books, Gone: gone, Failures: p.Failures}, nil
+	return wire.FinishResult{Output: p.Output, Books: p.Books, Gone: gone, Failures: p.Failures, Manifests: p.Filled}, nil
 }
 
 // Commit writes a manifest. The manifest counts only when its result has been accepted, so a
@@ -62,7 +72,7 @@ func (a *Activities) Commit(ctx context.Context, in wire.CommitInput) (wire.Comm
 // WriteReport writes a job's final report as JSON, replacing what is there. If a newer run has claimed the store, it
 // writes nothing: that run reports for itself.
 func (a *Activities) WriteReport(ctx context.Context, in wire.ReportInput) error {
-	data, err := json.MarshalIndent(in.Report, "", "  ")
+	data, err := json.MarshalIndent(in.Report.WithSamples(), "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -64,7 +64,7 @@ func (e *execution) newLane(place calls.Place, closed func()) *lane {
 		Handler: e.acts.opts.Handler, Limits: e.in.Calls, Lane: l.calls, Place: place,
 		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, JobRun: e.in.Ref.Run, RootRun: e.in.Ref.RootRun(), Stage: e.in.StageName(),
 		Fit: &e.acts.fit, Flat: e.in.Flattens(),
-		Hope: e.hope, Trials: e.trials, Rules: e.rules, Brake: &e.acts.brake,
+		Hope: e.hope, Spans: e.traced.Spans(), Trials: e.trials, Rules: e.rules, Brake: &e.acts.brake,
 		Record: func() error { e.complete(l.assignment); return e.line.recordEarly(l.assignment) }, CarryOn: l.start,
 	}
 	return l

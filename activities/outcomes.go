@@ -154,11 +154,8 @@ func (e *execution) recordOne(p *assignment, index int, o calls.Span, at int64) 
 		e.countCarried(known, o.Fault != nil)
 	}
 	switch {
-	case known != nil && known.Line != nil && known.Reused:
-		e.entry.OK++
-		line := *known.Line
-		line.At = at
-		return e.sink.Note(e.ctx, line)
+	case known != nil && known.Line != nil && known.Line.HasOutcome():
+		return e.passOutcome(*known.Line, at)
 	case known != nil && known.Line != nil:
 		return e.carry(known, at)
 	case o.Fault != nil:
@@ -264,4 +261,4 @@ func (e *execution) noteFirst(failure job.Failure) error {
 }
 
 // notesDrops reports whether the part must note items without a result.
-func (e *execution) notesDrops() bool { return e.in.PassesOn() || e.source.NotesDrops() }
+func (e *execution) notesDrops() bool { return e.in.PassesOn() || e.awaited || e.source.NotesDrops() }

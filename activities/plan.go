@@ -28,7 +28,11 @@ func (a *Activities) Plan(ctx context.Context, in wire.PlanInput) (wire.PlanResu
 			}
 		}
 		result, err := a.plan(ctx, dir, in, a.lister(in.Spec, a.inputs, a.beginReuse))
-		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 {
+		twins := false
+		if err == nil {
+			twins, err = a.hasTwins(ctx, dir, in.Spec, result.Sources)
+		}
+		if err == nil && !result.Done && in.Ref.Sources == "" && len(in.Resume) == 0 && !twins {
 			in.Ref.Perm = result.Perm
 			a.opts.Joiner.Begin(in.Ref, in.Spec)
 		}

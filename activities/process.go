@@ -15,6 +15,7 @@ import (
 	"github.com/stint-run/stint/internal/data/loops"
 	"github.com/stint-run/stint/internal/data/stages"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/sdk/activity"
@@ -44,11 +45,13 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (wire.Pr
 	}
 	defer e.slot.Leave()
 	a.opts.Observer.BatchBegan(in.Ref.Job)
+	e.trace()
 	result, err := patiently(ctx, a.opts.Patience, func(ctx context.Context) (wire.ProcessResult, error) {
 		e.ctx = ctx
 		return e.process()
 	})
 	a.opts.Observer.BatchEnded(in.Ref.Job, err)
+	e.traced.End(result.Entry.Count, result.Totals.Failed, err)
 	if err != nil {
 		e.givenUp()
 		return result, e.broken(err)
@@ -57,6 +60,18 @@ func (a *Activities) Process(ctx context.Context, in wire.ProcessInput) (wire.Pr
 		e.slot.Report(ctx)
 	}
 	return e.answer(result)
+}
+
+// trace begins the execution's span.
+func (e *execution) trace() {
+	if e.acts.opts.Tracer == nil || !activity.IsActivity(e.ctx) {
+		return
+	}
+	info := activity.GetInfo(e.ctx)
+	e.traced = e.acts.opts.Tracer.Batch(traces.Batch{
+		Ref: e.in.Ref, Batch: e.in.Batch, Stage: e.in.StageName(), Pool: wire.PoolOfQueue(info.TaskQueue), Worker: e.acts.opts.Worker,
+		Workflow: info.WorkflowExecution.RunID, Activity: info.ActivityID,
+	})
 }
 
 // takeSlot waits for a place. Its heartbeats say so, because a worker that dies meanwhile does not die of the batch's

@@ -34,7 +34,10 @@ func (a *Activities) PlanRedrive(ctx context.Context, in wire.PlanRedriveInput) 
 // [Activities.Finish] makes the output of a new one.
 func (a *Activities) FinishRedrive(ctx context.Context, in wire.FinishRedriveInput) (wire.FinishResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.FinishResult, error) {
-		return redrive.Finish(ctx, a.opts.Access, a.inputs, in, func(ctx context.Context, dir store.Dir, again ledger.Links) error {
+		fill := func(ctx context.Context, dir store.Dir, again ledger.Links) ([]string, error) {
+			return a.fill(ctx, in.FinishInput, dir, again)
+		}
+		return redrive.Finish(ctx, a.opts.Access, a.inputs, in, fill, func(ctx context.Context, dir store.Dir, again ledger.Links) error {
 			books, err := ledger.CheckBooks(ctx, dir, again, in.Planned)
 			if judged, ok := errors.AsType[*ledger.Judged](err); ok && judged.NonRetryable() {
 				return nil // an earlier attempt has published, and kept them

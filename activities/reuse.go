@@ -31,12 +31,15 @@ func (k keepingResults) List(ctx context.Context, dir store.Dir, in wire.PlanInp
 	return table, err
 }
 
-// lister has what a job lists say how the job uses results of other runs.
+// lister has what a job lists say how the job uses results of other runs, and which items are equal.
 func (a *Activities) lister(spec job.Spec, from inputs.Lister, begin func(context.Context, wire.PlanInput) (*wire.Reuse, error)) inputs.Lister {
-	if spec.Reuse == nil {
-		return from
+	if spec.Reuse != nil {
+		from = keepingResults{from, begin}
 	}
-	return keepingResults{from, begin}
+	if spec.Unique {
+		from = findingTwins{from}
+	}
+	return from
 }
 
 // beginReuse says how a job of files uses results of an earlier run.
@@ -210,6 +213,9 @@ func (e *execution) noteReuse(p *assignment, index int, o calls.Span) error {
 	}
 	if one.Match != reuse.New && !one.None {
 		r.notes.Matched(one.Item)
+	}
+	if known := o.Known; known != nil && known.Line != nil && known.Line.Twin != nil {
+		return nil // it is noted with the outcome that it waits for
 	}
 	switch hasResult := o.Fault == nil && !o.Drop && (o.Known == nil || o.Known.Line == nil); {
 	case hasResult && (o.Skipped || !one.valid):

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -31,6 +33,7 @@ type reused struct {
 
 	known  map[string][]string // what the index has: the lines of each item's result; nil: it has none
 	called map[string]int      // in the first stage
+	kept   int64               // results that the index has
 }
 
 // record is an item.
@@ -61,6 +64,15 @@ func newReused(t *testing.T, random *rand.Rand, stages int) *reused {
 	r.spec.BatchItems = 1 + random.Int64N(12)
 	r.spec.Reuse = &job.Reuse{}
 	return r
+}
+
+// doubled returns items of which some are there again, as they are.
+func (r *reused) doubled(items []record) []record {
+	items = slices.Clone(items)
+	for range r.random.IntN(2 * len(items)) {
+		items = slices.Insert(items, r.random.IntN(len(items)+1), items[r.random.IntN(len(items))])
+	}
+	return items
 }
 
 // fate returns what becomes of an item in a stage.
@@ -125,7 +137,7 @@ func (r *reused) resultOf(item string) []string {
 
 // key is what the index knows an item by.
 func (r *reused) key(item record) string {
-	if r.spec.Reuse.Changed != "" {
+	if r.spec.Reuse != nil && r.spec.Reuse.Changed != "" {
 		return fmt.Sprint(item.ID, "/", item.Value)
 	}
 	return item.String()
@@ -136,6 +148,12 @@ func (r *reused) run(items []record, intact bool) {
 	r.t.Helper()
 	r.chain++
 	r.called = map[string]int{}
+	if r.spec.Unique && len(items) > 0 {
+		items = r.doubled(items)
+	}
+	if r.spec.Reuse == nil {
+		clear(r.known)
+	}
 	var input strings.Builder
 	for _, item := range items {
 		fmt.Fprintln(&input, item)
@@ -146,9 +164,73 @@ func (r *reused) run(items []record, intact bool) {
 	head := r.toTheEnd(r.random.IntN(3))
 	result := r.finish(head)
 	r.check(items, result, intact)
-	if result.Books.Failed > 0 && r.random.IntN(2) == 0 {
-		r.again(items, result, head)
+	if r.spec.Unique {
+		require.Equal(r.t, result, r.finish(head), "a repetition")
 	}
+	if len(result.Manifests) > 0 {
+		head = result.Manifests[0]
+	}
+	if r.spec.OnError != job.OnErrorDrop {
+		r.checkFailures(items)
+		if result.Books.Failed > 0 && r.random.IntN(2) == 0 {
+			r.again(items, result, head)
+		}
+	}
+}
+
+// checkFailures checks the records of items that have no result.
+func (r *reused) checkFailures(items []record) {
+	r.t.Helper()
+	type place struct {
+		Item, Offset int64
+		Input        string
+	}
+	want, got := []place{}, []place{}
+	offset := int64(0)
+	for i, item := range items {
+		if slices.ContainsFunc(stagesOf(r), func(stage int) bool { return r.fate(stage, item.String()) == fails }) && r.known[r.key(item)] == nil && !r.drops(item.String()) {
+			want = append(want, place{int64(i), offset, item.String()})
+		}
+		offset += int64(len(item.String())) + 1
+	}
+	for _, f := range failuresIn(r.t, r.spec.Errors) {
+		got = append(got, place{f.Item, f.Offset, string(f.Input)})
+	}
+	require.Equal(r.t, want, got)
+}
+
+// stagesOf returns the numbers of the stages.
+func stagesOf(r *reused) []int {
+	all := make([]int, len(r.program))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// drops reports whether an item is dropped before it can fail.
+func (r *reused) drops(item string) bool {
+	for stage := range r.program {
+		if f := r.fate(stage, item); f != passes {
+			return f == dropped
+		}
+	}
+	return false
+}
+
+// failuresIn returns the error records in a file, which may be missing.
+func failuresIn(t *testing.T, path string) (all []job.Failure) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	for line := range bytes.Lines(data) {
+		var f job.Failure
+		require.NoError(t, json.Unmarshal(line, &f))
+		all = append(all, f)
+	}
+	return all
 }
 
 // toTheEnd runs the job with so many stops.
@@ -164,6 +246,9 @@ func (r *reused) toTheEnd(stops int) (head string) {
 		}
 		batches, planned := r.page(1000, heads...)
 		require.True(r.t, planned.Done)
+		if stop == 0 && r.redrive == nil && planned.Reuse != nil && planned.Reuse.From != "" && r.kept >= 0 {
+			require.Equal(r.t, r.kept, planned.Reuse.Items)
+		}
 		entries, _, left := r.staged.run(r.random, batches, most)
 		if stop == stops {
 			require.Empty(r.t, left)
@@ -184,14 +269,28 @@ func (r *reused) check(items []record, result wire.FinishResult, intact bool) {
 	r.t.Helper()
 	var want []string
 	called, kept := map[string]int{}, map[string][]string{}
-	reused := int64(0)
+	reused, equal, failed, ok := int64(0), int64(0), int64(0), int64(0)
+	dropped := ""
 	for _, item := range items {
 		lines, key := r.known[r.key(item)], r.key(item)
 		if lines != nil {
 			reused++
 		} else {
 			lines = r.resultOf(item.String())
-			called[item.String()]++
+			if r.spec.Unique && called[item.String()] > 0 {
+				equal++
+			} else {
+				called[item.String()]++
+			}
+		}
+		switch {
+		case lines != nil:
+			ok++
+		case r.drops(item.String()):
+			ok++
+			dropped += item.String() + "\n"
+		default:
+			failed++
 		}
 		want = append(want, lines...)
 		if kept[key] == nil {
@@ -206,8 +305,19 @@ func (r *reused) check(items []record, result wire.FinishResult, intact bool) {
 	for item := range called {
 		require.Contains(r.t, r.called, item)
 	}
+	books := result.Books
+	require.Equal(r.t, []int64{int64(len(items)), ok, failed, int64(strings.Count(dropped, "\n"))}, []int64{books.Items, books.OK, books.Failed, books.Dropped})
+	if intact {
+		require.Equal(r.t, equal, result.Books.Equal)
+	}
+	require.Zero(r.t, result.Books.Waiting)
+	if r.spec.Dropped != "" {
+		require.Equal(r.t, dropped, r.fetch(r.spec.Dropped))
+	}
 	require.LessOrEqual(r.t, result.Books.Reused+result.Books.Changed+result.Books.Again, result.Books.Items)
-	r.known = kept
+	if r.known, r.kept = kept, -1; intact {
+		r.kept = int64(len(items)) - failed - result.Books.Dropped
+	}
 }
 
 func (r *reused) output() string {
@@ -223,7 +333,14 @@ func (r *reused) again(items []record, done wire.FinishResult, head string) {
 	r.chain++
 	r.called = map[string]int{}
 	r.newRun(fmt.Sprint("run-", r.chain, "-1"))
-	result := r.finish(r.toTheEnd(r.random.IntN(2)))
+	heads := r.toTheEnd(r.random.IntN(2))
+	result := r.finish(heads)
+	if r.spec.Unique {
+		require.Equal(r.t, result, r.finish(heads), "a repetition")
+		for item, times := range r.called {
+			require.Equal(r.t, 1, times, item)
+		}
+	}
 	var want []string
 	for _, item := range items {
 		key := r.key(item)
@@ -235,12 +352,13 @@ func (r *reused) again(items []record, done wire.FinishResult, head string) {
 		}
 		want = append(want, lines...)
 	}
+	r.kept = result.Books.OK - result.Books.Dropped
 	require.Equal(r.t, strings.Join(want, "\n"), strings.TrimSuffix(r.output(), "\n"), "after a redrive")
 	require.EqualValues(r.t, done.Books.Items, result.Books.Items)
 }
 
 // changed returns items in which something has changed.
-func (r *reused) changed(items []record, next *int, unique bool) []record {
+func (r *reused) changed(items []record, next *int, different bool) []record {
 	items = slices.Clone(items)
 	for range r.random.IntN(5) {
 		at := r.random.IntN(len(items) + 1)
@@ -266,7 +384,7 @@ func (r *reused) changed(items []record, next *int, unique bool) []record {
 			moved := slices.Clone(items[min(at, to):to])
 			items = slices.Insert(slices.Delete(items, min(at, to), to), r.random.IntN(len(items)-len(moved)+1), moved...)
 		case 5: // one is there twice
-			if at < len(items) && !unique {
+			if at < len(items) && !different {
 				items = slices.Insert(items, r.random.IntN(len(items)), items[at])
 			}
 		}
@@ -274,8 +392,9 @@ func (r *reused) changed(items []record, next *int, unique bool) []record {
 	return items
 }
 
-// J1: Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
-// only items are called that the last completed run did not have as they are, with a result.
+// J1, J6: Whatever changes, and however a run is stopped, resumed and redriven, the output is that of a run of all items, and
+// only items are called that the last completed run did not have as they are, with a result; of equal ones one, if the job
+// calls these once.
 func TestReuse_RandomRuns(t *testing.T) {
 	t.Parallel()
 	for round := range jobtest.Rounds(60) {
@@ -290,6 +409,15 @@ func TestReuse_RandomRuns(t *testing.T) {
 			case 2:
 				r.spec.Reuse.Key, r.spec.Reuse.Changed = "id", "v"
 			}
+			if r.spec.Unique = random.IntN(2) == 0; r.spec.Unique && random.IntN(3) == 0 {
+				r.spec.Reuse = nil
+			}
+			if random.IntN(4) == 0 {
+				r.spec.Dropped = r.path("dropped.jsonl")
+			}
+			if random.IntN(4) == 0 {
+				r.spec.OnError = job.OnErrorDrop
+			}
 			r.failing = uint32(random.IntN(3))
 			next := 0
 			items := r.changed(nil, &next, true)
@@ -298,14 +426,14 @@ func TestReuse_RandomRuns(t *testing.T) {
 				items = append(items, record{ID: next, Value: "v"})
 			}
 			for range 6 {
-				if random.IntN(5) == 0 {
+				if random.IntN(5) == 0 && r.spec.Reuse != nil {
 					r.version += "1"
 					r.spec.Reuse.Version = r.version
 					clear(r.known)
 				}
 				r.run(items, true)
 				if random.IntN(4) > 0 {
-					items = r.changed(items, &next, r.spec.Reuse.Changed != "")
+					items = r.changed(items, &next, r.spec.Reuse != nil && r.spec.Reuse.Changed != "")
 				}
 			}
 		})

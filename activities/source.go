@@ -122,11 +122,14 @@ func (inputBatch) source(e *execution) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	reusing, err := e.reusing(from, table)
+	known, err := e.reusing(from, table)
+	if err == nil {
+		known, err = e.awaiting(known, table)
+	}
 	if err != nil {
 		from.Close()
 	}
-	return reusing, err
+	return known, err
 }
 
 func (inputBatch) sink(e *execution) (sink, error) {

@@ -64,7 +64,7 @@ func (e *execution) decided() job.Totals {
 	if e.in.Stage != nil && e.in.Stage.Inner {
 		return job.Totals{}
 	}
-	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped, Lines: e.entry.Lines, Skipped: e.skipped, Reused: e.entry.Reused, Changed: e.entry.Changed, Again: e.entry.Again}
+	t := job.Totals{OK: e.entry.OK, Failed: e.entry.Failed, Dropped: e.entry.Dropped - e.entry.Waiting, Lines: e.entry.Lines, Skipped: e.skipped, Reused: e.entry.Reused, Changed: e.entry.Changed, Again: e.entry.Again, Equal: e.entry.Waiting}
 	if e.in.PassesOn() {
 		t.Skipped = 0
 		t.Between = t.OK - t.Dropped

@@ -149,7 +149,7 @@ func (e *execution) stream(from lined, handler calls.Streamer, place calls.Place
 	defer lane.Close()
 	caller := &calls.Caller{
 		Handler: handler, Limits: e.in.Calls, Lane: lane, Answer: &calls.Answer{}, Place: place,
-		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.in.StageName(), Hope: e.hope, Brake: &e.acts.brake,
+		Observer: e.acts.opts.Observer, Job: e.in.Ref.Job, Stage: e.in.StageName(), Hope: e.hope, Brake: &e.acts.brake, Spans: e.traced.Spans(),
 	}
 	done, err = caller.Stream(s)
 	e.totals.Add(caller.Totals)
@@ -173,6 +173,9 @@ func (e *execution) stream(from lined, handler calls.Streamer, place calls.Place
 	}
 	return errors.Is(err, calls.ErrEnding), nil
 }
+
+// First returns the ordinal of the batch's first item.
+func (s *stream) First() int64 { return s.e.in.Batch.First }
 
 // Len returns how many items the batch has.
 func (s *stream) Len() int { return int(s.e.in.Batch.Count) }

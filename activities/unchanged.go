@@ -35,7 +35,7 @@ var errOther = errors.New("an item has changed")
 // copyUnchanged has the batch take the shortest way. It reports whether all is done; if not, and without an error, the
 // batch is to take the usual one.
 func (e *execution) copyUnchanged() (done bool, err error) {
-	source, ok := e.source.(*reusingSource)
+	source, ok := withoutTwins(e.source).(*reusingSource)
 	if !ok || !source.last || source.cursor == nil || e.in.Todo() != e.in.Batch.Count || e.notesLines() || e.watch.Ending.Load() ||
 		source.From.MeanResult()*e.in.Batch.Count > mostCopied {
 		return false, nil

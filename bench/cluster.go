@@ -160,7 +160,11 @@ func startProcess(role string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, append([]string{"role", role}, args...)...)
+	return startCommand(exec.Command(self, append([]string{"role", role}, args...)...))
+}
+
+// startCommand starts a command that is such a process.
+func startCommand(cmd *exec.Cmd) (*process, error) {
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -171,7 +175,7 @@ func startProcess(role string, args ...string) (*process, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a %s: %w", role, err)
+		return nil, fmt.Errorf("starting %s: %w", cmd, err)
 	}
 	return &process{cmd: cmd, stdin: stdin, lines: bufio.NewReader(out)}, nil
 }
@@ -219,13 +223,18 @@ func workerRole(address, call string) error {
 
 // runWorker runs a worker of the server at an address, until standard input ends.
 func runWorker(address string, handler worker.Handler, options worker.Options) error {
+	return runWorkerOf(address, "bench", handler, options)
+}
+
+// runWorkerOf is runWorker for another pool.
+func runWorkerOf(address, pool string, handler worker.Handler, options worker.Options) error {
 	c, err := dial(context.Background(), address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	options.Logger = slog.New(slog.DiscardHandler)
-	w, err := worker.New(jobs.NewClient(c, nil), "bench", handler, options)
+	w, err := worker.New(jobs.NewClient(c, nil), pool, handler, options)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,10 @@
 //	go run ./bench              everything, some eight minutes
 //	go run ./bench -scale 0.1   a tenth of the items
 //	go run ./bench -only exec   the rows whose names contain "exec"
+//
+// One row needs a server that runs already, such as one on PostgreSQL, which the cluster test starts, as root:
+//
+//	go run ./internal/test/clustertest -run 'go run ./bench -only -server -server 10.77.0.1:7233'
 package main
 
 import (
@@ -31,6 +35,7 @@ type bench struct {
 	scale  float64
 	rounds int
 	only   string
+	server string // HOST:PORT of a Temporal server; "": none
 	table  *tabwriter.Writer
 
 	servers map[float64]string // addresses of HTTP servers, by the share of requests that they refuse
@@ -50,6 +55,7 @@ func main() {
 	flag.Float64Var(&b.scale, "scale", 1, "share of the items")
 	flag.IntVar(&b.rounds, "rounds", 3, "runs of each; the median counts")
 	flag.StringVar(&b.only, "only", "", "rows whose names contain this")
+	flag.StringVar(&b.server, "server", "", "HOST:PORT of a Temporal server that runs already, for the rows that need one")
 	flag.Parse()
 	if err := b.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

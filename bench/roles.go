@@ -80,6 +80,14 @@ func role(name string, args []string) error {
 		return bareWaiting(args)
 	case "temporal-empty":
 		return emptyActivities(args)
+	case "stint-server":
+		return stintOnServer(args[0], args[1], args[2], args[3])
+	case "temporal-server":
+		return bareOnServer(args[0], args[3])
+	case "two-workers":
+		return twoWorkers(args[0], args[1], args[2], args[3])
+	case "spin-worker":
+		return spinWorker(args[0], args[1])
 	case "feed-calls", "feed-stages", "feed-callers", "feed-stream", "feed-lists", "feed-batching":
 		return feedRole(name, args)
 	case "feed-client":
@@ -320,7 +328,12 @@ func emptyActivities(args []string) error {
 	}
 	defer server.Stop()
 	defer c.Close()
-	w := sdkworker.New(c, "bare", sdkworker.Options{MaxConcurrentActivityExecutionSize: runtime.NumCPU()})
+	return runBare(ctx, c, n, runtime.NumCPU())
+}
+
+// runBare runs n empty activities, so many at once, as a plain workflow does.
+func runBare(ctx context.Context, c sdkclient.Client, n, slots int) error {
+	w := sdkworker.New(c, "bare", sdkworker.Options{MaxConcurrentActivityExecutionSize: slots})
 	w.RegisterWorkflow(bareWorkflow)
 	w.RegisterActivity(empty)
 	if err := w.Start(); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // rows lists the comparisons. The limits are those that the design sets for two cores.
 func (b *bench) rows() []row {
-	return slices.Concat(b.throughputRows(), b.reuseRows(), b.eachRows(), b.httpRows(), b.rateRows(), b.waitingRows(), b.feedRows(), b.stageRows(), b.loopRows(), b.latencyRows())
+	return slices.Concat(b.throughputRows(), b.reuseRows(), b.eachRows(), b.httpRows(), b.rateRows(), b.waitingRows(), b.feedRows(), b.stageRows(), b.loopRows(), b.latencyRows(), b.serverRows())
 }
 
 func (b *bench) throughputRows() []row {

@@ -43,6 +43,9 @@ func (l *Loop) Report(left []LoopSlot) *LoopReport {
 	return r
 }
 
+// Skips reports whether ticks are left out that are due while an earlier one still runs.
+func (r *LoopReport) Skips() bool { return r.CatchUp == catchUpSkip }
+
 // Include takes slots that have come further, and adds up all.
 func (r *LoopReport) Include(slots ...LoopSlot) {
 	for _, s := range slots {

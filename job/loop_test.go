@@ -18,7 +18,7 @@ func TestSpec_Loop(t *testing.T) {
 	s := loopSpec()
 	require.NoError(t, s.Validate(), "it needs neither input nor output")
 	require.Equal(t, 1, s.Loop.Slots)
-	require.Equal(t, CatchUpAll, s.Loop.CatchUp)
+	require.Equal(t, catchUpAll, s.Loop.CatchUp)
 	require.Equal(t, OnErrorStop, s.OnError, "the first-error rule")
 	data, err := json.Marshal(s)
 	require.NoError(t, err)

@@ -142,7 +142,7 @@ func (s Spec) checkPlainResults() error {
 	for _, f := range []struct {
 		field string
 		set   bool
-	}{{"Flatten", s.Flatten}, {"Split", s.Split != ""}, {"Dropped", s.Dropped != ""}, {"Reuse", s.Reuse != nil}} {
+	}{{"Flatten", s.Flatten}, {"Split", s.Split != ""}, {"Dropped", s.Dropped != ""}, {"Reuse", s.Reuse != nil}, {"Unique", s.Unique}} {
 		if f.set {
 			errs = append(errs, fieldError(f.field, "is for jobs of files only: leave it out"))
 		}

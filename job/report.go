@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/calltimes"
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/text"
 )
 
@@ -38,6 +39,9 @@ type Totals struct {
 	Reused  int64 `json:"reused,omitempty"`
 	Changed int64 `json:"changed,omitempty"`
 	Again   int64 `json:"again,omitempty"`
+	// Equal are items that have the outcome of an equal one before them. Until the job completes all of them count in OK.
+	// See [Spec].Unique.
+	Equal int64 `json:"equal,omitempty"`
 	// Lines are the result lines of a job that flattens results (see [Spec].Flatten); in any other job each result is
 	// one line.
 	Lines int64 `json:"lines,omitempty"`
@@ -84,6 +88,7 @@ func (t *Totals) Add(o Totals) {
 	t.Reused += o.Reused
 	t.Changed += o.Changed
 	t.Again += o.Again
+	t.Equal += o.Equal
 	t.Lines += o.Lines
 	t.Between += o.Between
 	t.Batches += o.Batches
@@ -136,11 +141,15 @@ type Outcomes struct {
 	ForcedOmitted int         `json:"forced_omitted,omitempty"`
 	// Workers are those that have done batches, by items done, the most first: at most [limits.MaxWorkers].
 	Workers []WorkerShare `json:"workers,omitempty"`
+	// Slowest are the batches that took longest, the slowest first: at most [limits.MaxSlowest]. Loops have none.
+	Slowest []SlowBatch `json:"slowest,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
 	// Versions are those of the handlers that have done batches, by stage, the most items first: at most
 	// [limits.MaxVersions].
 	Versions []WorkerShare `json:"versions,omitempty"`
+	// Life is what Samples are made of, as it travels and adds up. Reports that clients return have Samples instead.
+	Life samples.Packed `json:"life,omitempty"`
 }
 
 // Add adds those of another leg. Stages are added to those of the same names, whose pools and windows stay; others are
@@ -154,8 +163,10 @@ func (o *Outcomes) Add(more Outcomes) {
 	o.Forced, omitted = atMost(limits.MaxForced, o.Forced, more.Forced)
 	o.ForcedOmitted += omitted + more.ForcedOmitted
 	o.Workers = addWorkers(o.Workers, more.Workers)
+	o.NoteSlow(more.Slowest...)
 	o.Stages = addStages(o.Stages, more.Stages)
 	o.Versions = addVersions(o.Versions, more.Versions)
+	o.Life = o.Life.Plus(more.Life)
 }
 
 // atMost appends one list to another, up to a length, and returns how many are left out.
@@ -393,6 +404,10 @@ type Report struct {
 	// Failures are the failed items whose records are in the errors file, by kind, type and pattern of their messages: the
 	// 20 largest groups, and one for all others, if there are any. Of a job that has completed, or has failed.
 	Failures []FailureGroup `json:"failures,omitempty"`
+	// Samples are what the job was at moments of its life, the oldest first: at most [samples.Most], evenly over all the
+	// time in which something was done. They begin with the first run of a job that was resumed, and with this run of a
+	// redrive; what was done at times that are not known is in the first one. The last one has all items that are done.
+	Samples []Sample `json:"samples,omitempty"`
 
 	Started time.Time  `json:"started"`
 	Ended   *time.Time `json:"ended,omitempty"`

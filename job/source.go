@@ -84,15 +84,18 @@ type Loop struct {
 	// Every is the interval, 1 ms … 10 years: tick k of a slot is due k intervals after its first tick. 0: back to
 	// back, each tick as soon as the one before has ended.
 	Every time.Duration `json:"every,omitempty"`
-	// CatchUp says what becomes of ticks that are due while an earlier one still runs: [CatchUpAll] (default) runs
-	// them back to back afterwards, [CatchUpSkip] leaves them out. It needs Every.
+	// CatchUp says what becomes of ticks that are due while an earlier one still runs: "all" (default) runs
+	// them back to back afterwards, "skip" leaves them out. It needs Every.
 	CatchUp string `json:"catch_up,omitempty"`
 }
 
+// Skips reports whether ticks are left out that are due while an earlier one still runs.
+func (l *Loop) Skips() bool { return l.CatchUp == catchUpSkip }
+
 // The values of Loop.CatchUp.
 const (
-	CatchUpAll  = "all"
-	CatchUpSkip = "skip"
+	catchUpAll  = "all"
+	catchUpSkip = "skip"
 )
 
 // Bounds that nobody else needs.
@@ -157,7 +160,7 @@ func (s *Spec) sourceDefaults() {
 		loop := *s.Loop
 		setDefault(&loop.Slots, 1)
 		if loop.Every > 0 {
-			setDefault(&loop.CatchUp, CatchUpAll)
+			setDefault(&loop.CatchUp, catchUpAll)
 		}
 		setDefault(&s.Format, "jsonl")
 		setDefault(&s.OnError, OnErrorStop)
@@ -282,8 +285,8 @@ func (l *Loop) check(s Spec) []error {
 		errs = append(errs, fieldError("Loop.Slots", "%d: use 1 to %d", l.Slots, limits.MaxSlots))
 	}
 	switch {
-	case l.CatchUp != "" && l.CatchUp != CatchUpAll && l.CatchUp != CatchUpSkip:
-		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, CatchUpAll, CatchUpSkip))
+	case l.CatchUp != "" && l.CatchUp != catchUpAll && l.CatchUp != catchUpSkip:
+		errs = append(errs, fieldError("Loop.CatchUp", "%q: use %s or %s", l.CatchUp, catchUpAll, catchUpSkip))
 	case l.CatchUp != "" && l.Every == 0:
 		errs = append(errs, fieldError("Loop.CatchUp", "%q: a loop without an interval misses no tick; leave it out, or set Loop.Every", l.CatchUp))
 	}

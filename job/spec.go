@@ -90,6 +90,10 @@ type Spec struct {
 	Store string `json:"store,omitempty"`
 	// Reuse takes results of an earlier run for items that have not changed. Nil: every item is run.
 	Reuse *Reuse `json:"reuse,omitempty"`
+	// Unique has equal items called once: the outcome of the first of them is that of all, each in its place. Items are
+	// equal if the handler would get the same bytes. All inputs are read once before the first item is run. Only for jobs
+	// of files.
+	Unique bool `json:"unique,omitempty"`
 
 	// BatchItems and BatchBytes fix the size of a batch (items 1 … 10,000,000, bytes 1 … 1 GiB;
 	// whichever is reached first). 0: automatic, aiming at batches of five seconds, within

@@ -82,6 +82,9 @@ type StartOptions struct {
 	// Spent and Lost are what the job's earlier runs have used of services that are paid for ([job.Totals].Usage and
 	// LostUsage). They count for the job's budget. [Client.Resume] sets them.
 	Spent, Lost job.Usage
+	// Samples are those of the job's earlier runs ([job.Report].Samples), with which the report of the new one begins.
+	// [Client.Resume] sets them.
+	Samples []job.Sample
 	// Earlier lists the runs that the new one takes the place of (see [Client.EarlierRuns]). [Client.Resume] sets it.
 	Earlier []string
 	// Root is the first of the runs that the new one continues (see [Client.RootRun]). [Client.Resume] sets it.
@@ -139,7 +142,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Versions: o.versions, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Versions: o.versions, Life: job.Report{Samples: o.Samples}.WithLife().Life, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err = c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes
@@ -245,7 +248,7 @@ type Listed struct {
 	// [Run.FailingTask]. Older servers do not report that.
 	Stuck bool `json:"stuck,omitempty"`
 	// Needs says which release of stint the running job needs, if no worker that polls knows its logic: see [Run.Needs].
-	// Only [Client.List] sets it.
+	// [Client.List] and [Client.ListPage] set it.
 	Needs string `json:"needs,omitempty"`
 }
 
@@ -316,6 +319,11 @@ func (r *Run) ownReport(ctx context.Context) (job.Report, error) {
 
 // reportWith asks a job that runs for its report, and reads that of another.
 func (r *Run) reportWith(ctx context.Context, ask func(context.Context) (job.Report, error)) (job.Report, error) {
+	report, err := r.anyReport(ctx, ask)
+	return report.WithSamples(), err
+}
+
+func (r *Run) anyReport(ctx context.Context, ask func(context.Context) (job.Report, error)) (job.Report, error) {
 	info, err := r.info(ctx)
 	if err != nil {
 		return job.Report{}, err

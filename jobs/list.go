@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
@@ -29,10 +31,14 @@ type ListFilter struct {
 	Pools  []string
 	// Running leaves out the jobs that have ended.
 	Running bool
+	// Name is what the jobs' names begin with; empty: anything.
+	Name string
+	// EndedSince leaves out the jobs that have ended before. Default: none of them.
+	EndedSince time.Time
 }
 
 func (f ListFilter) chooses(j Listed) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
+	return strings.HasPrefix(j.Name, f.Name) && (len(f.States) == 0 || slices.Contains(f.States, j.State)) && (len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, j.Reaches))
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
@@ -49,12 +55,92 @@ const TroubleQuery = JobsQuery + " AND (" + wire.SearchState + " = 'stopped' OR 
 	" OR ExecutionStatus = 'Failed' OR ExecutionStatus = 'Terminated'" +
 	" OR " + searchProblems + " IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut'))"
 
+// query is the list filter of Temporal that finds the jobs, and perhaps others.
+func (f ListFilter) query() string {
+	query := JobsQuery
+	switch {
+	case f.Running:
+		query += " AND ExecutionStatus = 'Running'"
+	case !f.EndedSince.IsZero():
+		query += fmt.Sprintf(" AND (ExecutionStatus = 'Running' OR CloseTime >= '%s')", f.EndedSince.UTC().Format(time.RFC3339))
+	}
+	if limits.CheckBeginning(f.Name) == nil {
+		query += " AND WorkflowId STARTS_WITH '" + f.Name + "'"
+	}
+	if len(f.States) > 0 && !f.Running {
+		var closed []string
+		for _, s := range f.States {
+			closed = append(closed, closedAs[s]...)
+		}
+		slices.Sort(closed)
+		query += " AND ExecutionStatus IN ('" + strings.Join(slices.Compact(closed), "', '") + "')"
+	}
+	return query
+}
+
+// closedAs are Temporal's statuses of the workflow of a job in each state.
+var closedAs = map[job.State][]string{
+	job.Running: {"Running"}, job.Stopping: {"Running"}, job.Completed: {"Completed"}, job.Stopped: {"Completed"},
+	job.Failed: {"Failed", "Terminated", "TimedOut", "Canceled"},
+}
+
+// ListPage is a part of a list of jobs.
+type ListPage struct {
+	Jobs []Listed
+	// Next continues the list; empty: it has ended. It is of use only with the same filter.
+	Next []byte
+}
+
+// pageLooks is how many jobs are looked at for a page at most: of those that the server itself cannot choose.
+const pageLooks = 10_000
+
+// ListPage returns the jobs of a filter, which may be nil, from a place on that an earlier page has returned, or from
+// the latest one on: about so many, and fewer or none, with Next, if the filter chooses few of many.
+func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, from []byte) (ListPage, error) {
+	f, size := orZero(filter), max(1, size)
+	page := ListPage{Next: from}
+	needs := needsByQueue{client: c, known: map[string]string{}}
+	for looked := 0; looked < pageLooks; {
+		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: f.query(), PageSize: int32(size), NextPageToken: page.Next,
+		})
+		if err != nil {
+			return ListPage{}, fmt.Errorf("listing jobs: %w", err)
+		}
+		looked += size
+		if page.Jobs, err = c.appendChosen(ctx, page.Jobs, resp.GetExecutions(), f, needs); err != nil {
+			return ListPage{}, err
+		}
+		if page.Next = resp.GetNextPageToken(); len(page.Next) == 0 || len(page.Jobs) >= size {
+			break
+		}
+	}
+	return page, nil
+}
+
+// appendChosen appends those of a page of the server's that a filter chooses.
+func (c *Client) appendChosen(ctx context.Context, jobs []Listed, infos []*workflow.WorkflowExecutionInfo, f ListFilter, needs needsByQueue) ([]Listed, error) {
+	for _, info := range infos {
+		if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			continue
+		}
+		j := c.listed(info)
+		if !f.chooses(j) {
+			continue
+		}
+		var err error
+		if j.Needs, err = needs.of(ctx, info); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
 // List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
 func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Listed, error) {
-	f, query := orZero(filter), JobsQuery
-	if f.Running {
-		query += " AND ExecutionStatus = 'Running'"
-	}
+	f := orZero(filter)
+	query := f.query()
 	var jobs []Listed
 	var token []byte
 	needs := needsByQueue{client: c, known: map[string]string{}}
@@ -67,18 +153,8 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 		if err != nil {
 			return nil, fmt.Errorf("listing jobs: %w", err)
 		}
-		for _, info := range resp.GetExecutions() {
-			if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-				continue
-			}
-			j := c.listed(info)
-			if !f.chooses(j) {
-				continue
-			}
-			if j.Needs, err = needs.of(ctx, info); err != nil {
-				return nil, err
-			}
-			jobs = append(jobs, j)
+		if jobs, err = c.appendChosen(ctx, jobs, resp.GetExecutions(), f, needs); err != nil {
+			return nil, err
 		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
 			break
@@ -197,10 +273,14 @@ func memoValue[T any](c *Client, memo *common.Memo, field string) T {
 
 // PoolWorker is a process that serves a pool.
 type PoolWorker struct {
-	Pool    string    `json:"pool"`
-	Worker  string    `json:"worker"`
-	Version string    `json:"version,omitempty"` // of its handler; empty: not known
-	Seen    time.Time `json:"seen"`              // when it last polled for a batch
+	Pool   string    `json:"pool"`
+	Worker string    `json:"worker"`
+	Seen   time.Time `json:"seen"` // when it last polled for a batch
+	// Slots is how many batches make calls at once; left out: it is not known.
+	Slots int `json:"slots,omitempty"`
+	// Program is its version of stint, and Version that of its handler; left out: it is not known.
+	Program string `json:"program,omitempty"`
+	Version string `json:"version,omitempty"`
 }
 
 // Workers returns the processes that have polled for a pool's batches within the last minutes, as the server saw them,
@@ -213,8 +293,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	}
 	var found []PoolWorker
 	for _, p := range pollers {
-		worker, _ := wire.WorkerOf(p.GetIdentity())
-		found = append(found, PoolWorker{Pool: pool, Worker: worker, Version: wire.VersionOf(p.GetIdentity()), Seen: p.GetLastAccessTime().AsTime()})
+		of := wire.ParseIdentity(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: of.Worker, Seen: p.GetLastAccessTime().AsTime(), Slots: of.Slots, Program: of.Program, Version: of.Version})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil
@@ -291,7 +371,7 @@ func (c *Client) Pools(ctx context.Context) ([]string, error) {
 	}
 	var pools []string
 	for _, p := range pollers {
-		if pool := wire.PoolOf(p.GetIdentity()); pool != "" {
+		if pool := wire.ParseIdentity(p.GetIdentity()).Pool; pool != "" {
 			pools = append(pools, pool)
 		}
 	}

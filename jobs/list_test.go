@@ -125,3 +125,43 @@ func TestD10_ListedAsStuck(t *testing.T) {
 	info.Status = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
 	require.False(t, c.listed(info).Stuck)
 }
+
+// U9: a page of a list comes from the server's own filter as far as that goes, and continues where it ended.
+func TestClient_ListPage(t *testing.T) {
+	t.Parallel()
+	c, tc := setup(t)
+	const query = JobsQuery + " AND WorkflowId STARTS_WITH 'n' AND ExecutionStatus IN ('Completed', 'Running')"
+	entry := func(name string, state job.State, status enums.WorkflowExecutionStatus) *workflow.WorkflowExecutionInfo {
+		return &workflow.WorkflowExecutionInfo{
+			Execution: &common.WorkflowExecution{WorkflowId: name}, Status: status, Memo: &common.Memo{Fields: map[string]*common.Payload{wire.MemoState: payload(t, state)}},
+		}
+	}
+	pages := map[string]*workflowservice.ListWorkflowExecutionsResponse{
+		"": {NextPageToken: []byte("2"), Executions: []*workflow.WorkflowExecutionInfo{
+			entry("na", job.Running, enums.WORKFLOW_EXECUTION_STATUS_RUNNING), entry("nb", job.Completed, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED),
+		}},
+		"2": {NextPageToken: []byte("3"), Executions: []*workflow.WorkflowExecutionInfo{
+			entry("nc", job.Stopped, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED), entry("nd", job.Stopping, enums.WORKFLOW_EXECUTION_STATUS_RUNNING),
+		}},
+		"3": {},
+	}
+	tc.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
+		return r.GetQuery() == query && r.GetPageSize() == 2
+	})).Return(func(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		return pages[string(r.GetNextPageToken())], nil
+	})
+	filter := &ListFilter{States: []job.State{job.Running, job.Stopped}, Name: "n"}
+	page, err := c.ListPage(t.Context(), 2, filter, nil)
+	require.NoError(t, err)
+	require.Len(t, page.Jobs, 2)
+	require.Equal(t, "na", page.Jobs[0].Name)
+	require.Equal(t, "nc", page.Jobs[1].Name)
+	require.Equal(t, []byte("3"), page.Next)
+	page, err = c.ListPage(t.Context(), 2, filter, page.Next)
+	require.NoError(t, err)
+	require.Empty(t, page.Jobs)
+	require.Empty(t, page.Next)
+
+	require.Contains(t, ListFilter{Name: "n-2026-11-21T03:00:00Z"}.query(), " AND WorkflowId STARTS_WITH 'n-2026-11-21T03:00:00Z'")
+	require.NotContains(t, ListFilter{Name: "n' OR WorkflowId = 'x"}.query(), "x", "what is no name is not asked for")
+}

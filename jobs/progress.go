@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 )
 
@@ -39,7 +41,8 @@ type legProgress struct {
 // execution is what heartbeats have said of one.
 type execution struct {
 	wire.Answered
-	owner string // ID of the workflow; "" if it is not known
+	owner        string    // ID of the workflow; "" if it is not known
+	began, heard time.Time // when it began, as far as that is known, and when its numbers were reported
 }
 
 func newJobProgress(r *Run) *jobProgress {
@@ -163,11 +166,11 @@ func (g *jobProgress) readHeartbeats(ctx context.Context, desc *workflowservice.
 	})
 	for _, of := range heard {
 		for _, a := range of.GetPendingActivities() {
-			hint, _ := lookup.LastHint(a, g.run.client.converter)
+			hint, beat := lookup.LastHint(a, g.run.client.converter)
 			for _, n := range hint.Progress {
 				e := g.heartbeats[n.Activity]
 				if e.Answered.Items <= n.Items {
-					e.Answered = n
+					e.Answered, e.began, e.heard = n, beat, beat
 				}
 				g.heartbeats[n.Activity] = e
 			}
@@ -176,7 +179,7 @@ func (g *jobProgress) readHeartbeats(ctx context.Context, desc *workflowservice.
 	for owner, of := range heard {
 		for _, a := range of.GetPendingActivities() {
 			if e, ok := g.heartbeats[a.GetActivityId()]; ok {
-				e.owner = owner
+				e.owner, e.began = owner, beganBefore(a, e.heard)
 				g.heartbeats[a.GetActivityId()] = e
 			}
 		}
@@ -211,14 +214,26 @@ func (g *jobProgress) putTogether(report *job.Report) {
 			note(leg, known.Flying)
 		}
 	}
-	for id, e := range g.heartbeats {
+	life := samples.New(report.Life.Grain())
+	for _, id := range g.named() {
+		e := g.heartbeats[id]
 		open := e.owner == g.run.name || slices.Contains(report.OpenLegs, e.owner)
 		if flying[id] || open && !counted[e.owner] {
 			takeInHand(report, e.Answered)
+			life.Add(e.began, e.heard, samples.Counts{samples.OK: e.Items - e.Failed, samples.Failed: e.Failed}, "")
 			continue
 		}
 		delete(g.heartbeats, id) // it has been counted, or lost
 	}
+	report.Life = report.Life.Plus(life.Pack())
+}
+
+// beganBefore returns when an execution began which was heard of later; that time, if it is not known.
+func beganBefore(a *workflow.PendingActivityInfo, heard time.Time) time.Time {
+	if began := a.GetLastStartedTime(); began != nil {
+		return began.AsTime()
+	}
+	return heard
 }
 
 // includeReported adds what the job has heard of a leg that has never answered.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/mock"
@@ -46,13 +47,13 @@ func pendingOf(t *testing.T, memo *job.Counted, legs []string, hints map[string]
 		require.NoError(t, err)
 		desc.PendingActivities = append(desc.PendingActivities, &workflow.PendingActivityInfo{
 			ActivityId: id, ActivityType: &common.ActivityType{Name: string(wire.ActivityProcess)}, State: enums.PENDING_ACTIVITY_STATE_STARTED,
-			HeartbeatDetails: details, LastHeartbeatTime: timestamppb.New(began),
+			HeartbeatDetails: details, LastHeartbeatTime: timestamppb.New(began), LastStartedTime: timestamppb.New(began.Add(-10 * time.Second)),
 		})
 	}
 	return desc
 }
 
-// M3: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow
+// M3, M9: a report counts what heartbeats say of batches in flight, of any batch once, and nothing of one that its workflow
 // has counted.
 func TestReport_CountsBatchesInHand(t *testing.T) {
 	t.Parallel()
@@ -65,9 +66,9 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 	}), nil)
 	named := []string{"batch-1.1", "batch-2.1", "batch-3.1"}
 	tc.On("QueryWorkflow", mock.Anything, "nightly", "", wire.QueryReport, named).
-		Return(value(t, wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Outcomes: job.Outcomes{Totals: job.Totals{OK: 100}}, OpenLegs: []string{leg1}}, Flying: []string{"batch-1.1"}}), nil)
+		Return(value(t, wire.Answer{Report: job.Report{Job: "nightly", State: job.Running, Outcomes: lived(100, time.Hour), OpenLegs: []string{leg1}}, Flying: []string{"batch-1.1"}}), nil)
 	tc.On("QueryWorkflow", mock.Anything, leg1, "", wire.QueryProgress, named).
-		Return(value(t, job.Progress{Outcomes: job.Outcomes{Totals: job.Totals{OK: 60}}, Flying: []string{"batch-2.1"}}), nil) // batch 3 has just been counted
+		Return(value(t, job.Progress{Outcomes: lived(60, time.Minute), Flying: []string{"batch-2.1"}}), nil) // batch 3 has just been counted
 	report, err := c.Get("nightly").Report(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 100+60+5+4, report.OK)
@@ -75,6 +76,26 @@ func TestReport_CountsBatchesInHand(t *testing.T) {
 	require.EqualValues(t, 110, report.InputBytes)
 	require.EqualValues(t, 11, report.InHand)
 	require.Zero(t, report.AsOf)
+
+	require.Nil(t, report.Life)
+	all := report.Samples // M9: of the job, its legs, and what they have in hand
+	last := all[len(all)-1]
+	require.Equal(t, job.Sample{At: began, OK: report.OK, Failed: report.Failed}, last)
+	require.Equal(t, began.Add(-time.Hour), all[0].At)
+	require.NotEmpty(t, report.Rates(10))
+	for _, s := range all {
+		if s.At.Before(began.Add(-10 * time.Second)) {
+			require.LessOrEqual(t, s.OK, int64(160), "what is in hand was done since its batch began")
+		}
+	}
+}
+
+// lived are the outcomes of a job or a leg that has done so many items from some time before began on, in a second.
+func lived(ok int64, before time.Duration) job.Outcomes {
+	life := samples.New(0)
+	at := began.Add(-before)
+	life.Add(at, at.Add(time.Second), samples.Counts{samples.OK: ok}, "")
+	return job.Outcomes{Totals: job.Totals{OK: ok}, Life: life.Pack()}
 }
 
 // 14.1: if nobody answers, the report has what the job has noted last, and what heartbeats say, and is marked with the
@@ -220,8 +241,8 @@ func TestClient_Pools(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("DescribeTaskQueue", mock.Anything, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW).Return(&workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{
-		{Identity: wire.CoordinatorIdentity("host-2", "risk")}, {Identity: "somebody"}, {Identity: wire.CoordinatorIdentity("host-1", "idle")},
-		{Identity: wire.CoordinatorIdentity("host-1", "risk")},
+		{Identity: wire.Identity{Worker: "host-2", Pool: "risk"}.String()}, {Identity: "somebody"}, {Identity: wire.Identity{Worker: "host-1", Pool: "idle"}.String()},
+		{Identity: wire.Identity{Worker: "host-1", Pool: "risk"}.String()},
 	}}, nil)
 	pools, err := c.Pools(t.Context())
 	require.NoError(t, err)

@@ -76,7 +76,7 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 // nextRun returns how to continue a job that was started with this input and has ended with this report.
 func (c *Client) nextRun(ctx context.Context, in wire.StartInput, report job.Report) (StartOptions, error) {
 	start := StartOptions{
-		Resume: resumePoint(&in, report), Reuse: true, Spent: report.Usage, Lost: report.LostUsage, versions: report.Versions, Earlier: earlierRuns(&in, report), Root: rootRun(&in, report),
+		Resume: resumePoint(&in, report), Reuse: true, Spent: report.Usage, Lost: report.LostUsage, Samples: report.Samples, versions: report.Versions, Earlier: earlierRuns(&in, report), Root: rootRun(&in, report),
 		salvage: slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):]), // what the job has not committed
 	}
 	if report.Loop != nil {

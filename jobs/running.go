@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -136,6 +137,7 @@ func (r *Run) heldUp(ctx context.Context, legs []string) *job.Outage {
 func (r *Run) addTicks(ctx context.Context, report *job.Report) {
 	known := slices.Clone(report.Loop.At)
 	now := time.Now()
+	life := samples.New(report.Life.Grain())
 	for _, leg := range report.OpenLegs {
 		desc, err := r.client.temporal.DescribeWorkflowExecution(ctx, leg, "")
 		if err != nil {
@@ -153,14 +155,17 @@ func (r *Run) addTicks(ctx context.Context, report *job.Report) {
 			case now.Sub(a.GetScheduledTime().AsTime()) > idleAfter:
 				report.Loop.Idle++
 			}
-			hint, _ := lookup.LastHint(a, r.client.converter)
+			hint, beat := lookup.LastHint(a, r.client.converter)
 			if c := hint.Clock; c != nil && c.Slot >= 0 && c.Slot < len(known) && c.Next >= known[c.Slot].Next {
 				before := known[c.Slot].Stats
-				report.Totals.Add(job.Totals{OK: c.Stats.OK - before.OK, Failed: c.Stats.Failed - before.Failed, Dropped: c.Stats.Dropped - before.Dropped})
+				more := job.Totals{OK: c.Stats.OK - before.OK, Failed: c.Stats.Failed - before.Failed, Dropped: c.Stats.Dropped - before.Dropped}
+				report.Totals.Add(more)
+				life.Add(beganBefore(a, beat), beat, samples.Counts{samples.OK: more.OK, samples.Failed: more.Failed}, "")
 				report.Loop.Include(*c)
 			}
 		}
 	}
+	report.Life = report.Life.Plus(life.Pack())
 	for _, at := range report.Loop.At {
 		if at.Head != "" && !slices.Contains(report.Manifests, at.Head) {
 			report.Manifests = append(report.Manifests, at.Head)

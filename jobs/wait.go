@@ -23,7 +23,7 @@ func (r *Run) Wait(ctx context.Context) (job.Report, error) {
 	var report job.Report
 	err := r.client.temporal.GetWorkflow(ctx, r.name, r.run).Get(ctx, &report)
 	if err == nil {
-		return report, nil
+		return report.WithSamples(), nil
 	}
 	return reportOfError(r.name, err)
 }
@@ -50,6 +50,7 @@ func reportOfError(name string, err error) (job.Report, error) {
 	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.HasDetails() {
 		var report job.Report
 		if detailsErr := app.Details(&report); detailsErr == nil && report.Job != "" {
+			report = report.WithSamples()
 			return report, &FailedError{Report: report}
 		}
 	}
@@ -153,7 +154,7 @@ func (e *UnansweredError) Unwrap() error { return e.Err }
 // asked is an error of a question to a job: *UnansweredError if nobody has answered it.
 func (r *Run) asked(question string, err error) error {
 	switch {
-	case Unanswered(err):
+	case Unanswered(err) || notReady(err): // its workflow task fails
 		err = &UnansweredError{Name: r.name, Err: err}
 	case errors.As(err, new(*serviceerror.QueryFailed)):
 		err = fmt.Errorf("the worker that coordinates job %s cannot answer, and may be of another version of stint or of another program: %w", r.name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/internal/temporal/search"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
@@ -54,8 +55,16 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	options := devserver.Options{
 		SearchAttributes: search.Types(), NoSystemWorker: true, Logger: r.o.Logger, Note: r.o.Note, For: cmp.Or(r.named, r.spec.Name),
 	}
+	looks, err := page.New(page.Options{
+		Loopback: true, Access: &r.access, Temporal: "/namespaces/" + devserver.DefaultNamespace, Program: r.o.Program, Log: r.o.Logger,
+	})
+	if err != nil {
+		return job.Report{}, err
+	}
+	defer looks.Close()
 	if r.o.UI {
 		options.UIPort = cmp.Or(r.o.UIPort, devserver.AnyPort)
+		options.Page, options.PagePath = looks, page.Path
 	}
 	if r.o.State != "" {
 		options.Dir = devserver.StateDir(r.state)
@@ -75,6 +84,7 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	}
 	defer c.Close()
 	client := jobs.NewClient(c, &jobs.ClientOptions{Namespace: server.Namespace()})
+	looks.Use(client)
 	if err := r.lookUp(ctx, client); err != nil {
 		return job.Report{}, err
 	}
@@ -84,7 +94,11 @@ func (r *run) embed(ctx context.Context, h worker.Handler) (job.Report, error) {
 	}
 	defer ws.close()
 	if r.o.Ready != nil {
-		r.o.Ready(Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: ws.metrics()})
+		addresses := Addresses{Temporal: server.Address(), UI: server.UIURL(), Metrics: ws.metrics()}
+		if addresses.UI != "" {
+			addresses.Page = addresses.UI + page.Path
+		}
+		r.o.Ready(addresses)
 	}
 	if err := r.takeOver(ctx, c, client, server.Namespace()); err != nil {
 		return job.Report{}, err

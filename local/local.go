@@ -49,10 +49,12 @@ type Options struct {
 	// Ready is called once, before the job starts, with the addresses of server, web UI and metrics.
 	// Default: none.
 	Ready func(Addresses)
-	// UI serves Temporal's web UI for as long as the run takes, at UIPort.
+	// UI serves stint's page, and Temporal's web UI, for as long as the run takes, at UIPort.
 	UI bool
 	// UIPort is the port of the web UI, 1 to 65535. Default: a free one.
 	UIPort int
+	// Program is the name of the program in commands that the page shows. Default: "stint".
+	Program string
 	// Logger gets the log of the server and Temporal's client; the worker has Worker.Logger.
 	// Default: nothing is logged.
 	Logger *slog.Logger
@@ -65,6 +67,7 @@ type Options struct {
 type Addresses struct {
 	Temporal string // HOST:PORT of the server
 	UI       string // URL of the web UI; empty if there is none
+	Page     string // URL of stint's page; empty if there is none
 
 	// Metrics are HOST:PORT of the workers' metrics: one, or for a pipeline one for each pool; none without
 	// worker.Options.Metrics.

@@ -94,7 +94,7 @@ func (r *run) startOrContinue(ctx context.Context, client *jobs.Client) (*jobs.R
 				r.note("what %s had done is gone from its store: starting afresh", r.spec.Name)
 				break
 			}
-			options.Spent, options.Lost = earlier.Usage, earlier.LostUsage
+			options.Spent, options.Lost, options.Samples = earlier.Usage, earlier.LostUsage, earlier.Samples
 			if options.Earlier, err = client.EarlierRuns(ctx, *earlier); err != nil {
 				return nil, err
 			}

@@ -272,6 +272,14 @@ def cost(amount: float = 0, *, tokens_in: int = 0, tokens_out: int = 0, tokens_c
     _send("cost", cost=amount, **tokens, **_of_call())
 
 
+def traceparent() -> str:
+    """Returns the span of the call as the header `traceparent` has it, for OpenTelemetry's propagators; "" if nobody traces.
+
+    Outside of `serve` it is that of the environment, TRACEPARENT.
+    """
+    return _trace.get() or os.environ.get("TRACEPARENT", "")
+
+
 def log(level: str, message: str, /, **fields: Any) -> None:
     """Writes to the worker's log: "debug", "info", "warn" or "error", fields of JSON values.
 
@@ -310,6 +318,7 @@ def gauge(name: str, value: float) -> None:
 
 _program: Optional["_Program"] = None  # while it serves
 _call = contextvars.ContextVar("call", default=0)  # that is being answered; 0: none
+_trace = contextvars.ContextVar("trace", default="")  # its span
 
 
 def _of_call() -> _Frame:
@@ -385,7 +394,7 @@ def _encode(value: Any) -> bytes:
 # The fields that are read of the frames to the program. None: may be missing.
 _FIELDS: Dict[str, Dict[str, Tuple[Optional[type], ...]]] = {
     "hello": {"version": (int,), "concurrency": (int, None), "limits": (dict, None)},
-    "call": {"id": (int,), "items": (list, None)},  # or item, of any type
+    "call": {"id": (int,), "items": (list, None), "traceparent": (str, None)},  # or item, of any type
     "acquired": {"id": (int,), "error": (dict, None)},
     "stopping": {"reason": (str, None), "grace": (int, float, None)},
 }
@@ -744,6 +753,7 @@ class _Program:
     def answering(self, frame: _Frame) -> Iterator[None]:
         """Answers for a call that raises."""
         _call.set(frame["id"])
+        _trace.set(frame.get("traceparent", ""))
         try:
             yield
         except SlowDown as request:

@@ -234,6 +234,13 @@ class ServeTest(ProgramTest):
         self.assertEqual(costs[0], {"type": "cost", "cost": 0.00002, "tokens_in": 7, "tokens_out": 2, "tokens_cached": 3, "call": 5})
         self.assertEqual([cost["cost"] for cost in costs], [0.00002, 1])
 
+    def test_traceparent(self):  # M8
+        worker = self.start("stint.serve(lambda items: [stint.traceparent() for _ in items])")
+        worker.ready()
+        worker.send({"type": "call", "id": 5, "items": [1], "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+        self.assertEqual(worker.take("results")["results"], [{"value": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}])
+        self.assertEqual(worker.call(6, 1), [{"value": ""}])
+
     def test_outcomes(self):  # B7, B8
         worker = self.start(r"""
             def colour(name):

@@ -39,7 +39,8 @@ func (p *progress) draw(r job.Report) {
 		width = p.width()
 	}
 	width = cmp.Or(width, anyWidth)
-	fmt.Fprintf(p.w, "\r%s\x1b[K", barLine(r, p.speed(), width-1)) // the last column would have some terminals begin another line
+	speed, _ := p.pace.Speed()
+	fmt.Fprintf(p.w, "\r%s\x1b[K", barLine(r, speed, width-1)) // the last column would have some terminals begin another line
 	p.drawn = true
 }
 

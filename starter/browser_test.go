@@ -159,14 +159,14 @@ func (w *browser) do(session, method string, params map[string]any, into any) {
 	}
 }
 
-// page is a page of a browser.
-type page struct {
+// tab is a page of a browser.
+type tab struct {
 	*browser
 	session string
 }
 
 // open opens a page.
-func (w *browser) open(address string) *page {
+func (w *browser) open(address string) *tab {
 	w.t.Helper()
 	var target struct {
 		TargetID string `json:"targetId"`
@@ -176,26 +176,26 @@ func (w *browser) open(address string) *page {
 		SessionID string `json:"sessionId"`
 	}
 	w.do("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	p := &page{w, attached.SessionID}
+	p := &tab{w, attached.SessionID}
 	w.do(p.session, "Network.enable", nil, nil)
 	p.goTo(address)
 	return p
 }
 
-func (p *page) goTo(address string) {
+func (p *tab) goTo(address string) {
 	p.t.Helper()
 	p.do(p.session, "Page.navigate", map[string]any{"url": address}, nil)
 }
 
 // press has a key be pressed on the page. Unlike goTo that does not end what the page is loading.
-func (p *page) press(key string) {
+func (p *tab) press(key string) {
 	p.t.Helper()
 	event := fmt.Sprintf("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true}))", key)
 	p.do(p.session, "Runtime.evaluate", map[string]any{"expression": event}, nil)
 }
 
 // text is what can be read on the page, as it stands there, and after it what is in its frames.
-func (p *page) text() string {
+func (p *tab) text() string {
 	p.t.Helper()
 	var got struct {
 		Result struct {
@@ -245,7 +245,7 @@ func (n *node) read(b *strings.Builder) {
 }
 
 // shows waits until the page's text is as wanted, and returns it.
-func (p *page) shows(what string, holds func(text string) bool) (text string) {
+func (p *tab) shows(what string, holds func(text string) bool) (text string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(pageLimit); ; time.Sleep(lookEvery) {
 		if text = p.text(); holds(text) {
@@ -263,7 +263,7 @@ const (
 )
 
 // picture keeps a picture of the page where STINT_TEST_PICTURES says, for people who want to see it.
-func (p *page) picture(name string) {
+func (p *tab) picture(name string) {
 	p.t.Helper()
 	dir := os.Getenv("STINT_TEST_PICTURES")
 	if dir == "" {

@@ -39,7 +39,7 @@ func TestBuiltIn_Help(t *testing.T) {
 	}
 	help := b.stint("--help").exits(starter.ExitOK).stdout.String()
 	require.True(t, strings.HasPrefix(help, "Runs its handler over files"), help)
-	require.Contains(t, help, "  risk run big.jsonl -o out.jsonl\n")
+	require.Contains(t, help, "  risk run big.jsonl -o out.jsonl ")
 	b.options.About = "Tells the risk of bird strikes."
 	help = b.stint().exits(starter.ExitOK).stdout.String()
 	require.True(t, strings.HasPrefix(help, "Tells the risk of bird strikes.\n"), help)

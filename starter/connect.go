@@ -16,6 +16,7 @@ import (
 	"github.com/stint-run/stint/internal/base/trap"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 	"github.com/stint-run/stint/internal/temporal/lookup"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 	"go.temporal.io/api/workflowservice/v1"
@@ -38,6 +39,8 @@ type connection struct {
 
 	keys  codecKeys
 	codec *jobs.Codec // set by options; nil: nothing is encrypted
+
+	metrics sdkclient.MetricsHandler // gets what Temporal's SDK measures; nil: nobody does
 }
 
 func (c *connection) addFlags(fs *pflag.FlagSet) {
@@ -67,15 +70,24 @@ func (c *connection) dial(ctx context.Context, p *Program, verbose bool) (sdkcli
 		return nil, err
 	}
 	options.Logger = sdklog.NewStructuredLogger(newLogger(p.Stderr, verbose))
+	options.MetricsHandler = c.metrics
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, worker.DialOption())
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	client, err := sdkclient.DialContext(ctx, options)
 	if err != nil {
 		return nil, &awayError{cause: err, text: fmt.Sprintf(
-			"no Temporal server answers at %s: %v\nStart one with '%s server', or give its address with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.name())}
+			"no Temporal server answers at %s: %v\n%s with --address or TEMPORAL_ADDRESS", options.HostPort, dialError(err), p.howToReachOne())}
 	}
 	return client, nil
+}
+
+// howToReachOne begins the advice for who reaches no server.
+func (p *Program) howToReachOne() string {
+	if !devserver.Linked {
+		return "Give the address of one"
+	}
+	return "Start one with '" + p.name() + " server', or give its address"
 }
 
 func (c *connection) options(p *Program) (sdkclient.Options, error) {
@@ -89,6 +101,9 @@ func (c *connection) options(p *Program) (sdkclient.Options, error) {
 	if holder, err := devserver.Holder(devserver.StateDir(p.path(defaultState))); err == nil && holder != nil && holder.Address != "" {
 		options.HostPort = cmp.Or(options.HostPort, holder.Address)
 		if options.HostPort == holder.Address {
+			if ui == "" && c.ui == "" && holder.UI != "" {
+				p.page = holder.UI + page.Path
+			}
 			ui = cmp.Or(ui, holder.UI)
 		}
 	}

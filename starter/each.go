@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/base/valuelists"
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/predict"
@@ -142,17 +143,17 @@ func (o *runOptions) takeLists(fs *pflag.FlagSet, p *Program, spec *job.Spec) er
 	case p.lists == nil:
 		return nil
 	case len(spec.Inputs()) > 0:
-		return usageError("input %s: the items are the values after %s: leave one of them out", spec.Inputs()[0], listMark)
+		return usageError("input %s: the items are the values after %s: leave one of them out", spec.Inputs()[0], valuelists.Mark)
 	case !o.worker.runsEach():
-		return usageError("%s is for a command for each item: give it with --each, --shell or --", listMark)
+		return usageError("%s is for a command for each item: give it with --each, --shell or --", valuelists.Mark)
 	}
 	for _, name := range []string{"format", "null", "items", "delimiter", "quote"} {
 		if fs.Changed(name) {
-			return usageError("--%s says how inputs are read, and the items are the values after %s: leave it out", name, listMark)
+			return usageError("--%s says how inputs are read, and the items are the values after %s: leave it out", name, valuelists.Mark)
 		}
 	}
 	spec.Files.Input, spec.Format = []string{job.StandardInput}, string(records.JSONL)
-	p.Stdin = p.lists.reader()
+	p.Stdin = p.lists.Reader()
 	return fs.Set("value-lists", "true")
 }
 
@@ -303,7 +304,7 @@ func (o *workerOptions) identity(p *Program) (parts []string) {
 				parts = append(parts, f.Name, f.Value.String())
 			}
 		})
-		parts = []string{strings.Join(parts, "\x00"), p.lists.identity()}
+		parts = []string{strings.Join(parts, "\x00"), p.lists.Identity()}
 	case o.callsHTTP():
 		parts = o.httpIdentity(p)
 	}

@@ -8,8 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/feedstore"
+	"github.com/stint-run/stint/internal/base/loopback"
+	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/internal/web/gateway"
+	"github.com/stint-run/stint/internal/web/page"
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/worker"
 )
@@ -22,6 +26,7 @@ type serveOptions struct {
 	drain      time.Duration
 	requests   int
 	allow      []string
+	page       bool
 	verbose    bool
 }
 
@@ -49,7 +54,7 @@ Results above 64 KiB, and those of /results, are in the feeds' stores: it reads 
 that --allow names. Without it such a result is a StoredError.
 
 SIGTERM or Ctrl-C ends it: it takes no more requests, and those under way have --drain to finish.
-A second signal ends it at once. /health and /metrics need no token.`,
+A second signal ends it at once. /health, /readyz, /livez and /metrics need no token.`,
 		Example: `  stint feed serve --listen 127.0.0.1:8080
   curl -H 'Content-Type: application/json' -d '"a bird"' http://127.0.0.1:8080/v1/feeds/risk/call
   curl --data-binary @items.jsonl http://127.0.0.1:8080/v1/feeds/risk/put?wait=5s`,
@@ -62,6 +67,7 @@ A second signal ends it at once. /health and /metrics need no token.`,
 	fs.DurationVar(&o.drain, "drain", 30*time.Second, "how long requests under way may take once it is to end")
 	fs.IntVar(&o.requests, "requests", gateway.DefaultRequests, "how many requests for feeds may be under way at once; each takes up to some 6 MB")
 	fs.StringArrayVar(&o.allow, "allow", nil, "`ROOT` below which stores of feeds are read: a directory or a bucket URL; repeatable; all: whatever the credentials reach (default: none is read)")
+	fs.BoolVar(&o.page, "page", false, "serve stint's page, too, at /stint, with the same tokens ('stint ui --help')")
 	o.connection.addFlags(fs)
 	o.patience.addFlags(fs)
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
@@ -92,7 +98,7 @@ func (o *serveOptions) run(ctx context.Context, p *Program) error {
 	log := newLogger(p.Stderr, true)
 	options := gateway.Options{Requests: o.requests, Log: log}
 	if o.tokens != "" {
-		if options.Tokens, err = gateway.ReadTokens(p.path(o.tokens), log); err != nil {
+		if options.Tokens, err = tokens.Read(p.path(o.tokens), log); err != nil {
 			return usageError("--token-file: %w", err)
 		}
 	}
@@ -110,12 +116,20 @@ func (o *serveOptions) serve(
 ) error {
 	var feed jobs.FeedOptions
 	if len(roots) > 0 {
-		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(roots, func(root string) bool { return root == worker.AllowAll })})
+		results := feedstore.New(feedstore.Options{Allow: slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == worker.AllowAll })})
 		defer results.Close()
 		feed.Store = results
 	}
 	options.Open = func(name string) gateway.Feed {
 		return jobs.NewFeed[gateway.Value, gateway.Value](client, name, feed)
+	}
+	if o.page {
+		looks, closePage, err := o.newPage(p, client, roots, address, options)
+		if err != nil {
+			return err
+		}
+		defer closePage()
+		options.Page, options.PagePath, options.ClosePage = looks, page.Path, looks.Close
 	}
 	server, err := gateway.Listen(address, options)
 	if err != nil {
@@ -123,6 +137,26 @@ func (o *serveOptions) serve(
 	}
 	ctx, end := p.draining(ctx, "ending (%v): requests under way get %v", o.drain)
 	defer end()
+	if o.page {
+		fmt.Fprintf(p.Stderr, "page: http://%s%s\n", server.Address(), page.Path)
+	}
 	fmt.Fprintf(p.Stderr, "gateway: http://%s\n", server.Address())
 	return server.Serve(ctx, o.drain)
+}
+
+// newPage returns the page that is served with the feeds, and what closes it.
+func (o *serveOptions) newPage(p *Program, client *jobs.Client, roots []string, address string, options gateway.Options) (*page.Page, func(), error) {
+	looks := page.Options{Client: client, Tokens: options.Tokens, Loopback: loopback.Is(address), Temporal: p.ui, Program: p.name(), Log: options.Log}
+	if len(roots) > 0 {
+		looks.Access = &store.Access{Allow: slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == worker.AllowAll })}
+	}
+	shown, err := page.New(looks)
+	return shown, func() {
+		if shown != nil {
+			shown.Close()
+		}
+		if looks.Access != nil {
+			_ = looks.Access.Close() // it only reads
+		}
+	}, err
 }

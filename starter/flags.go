@@ -227,6 +227,7 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.BoolVar(&o.fresh, "fresh", false, "start anew if a job of the name exists")
 	o.feed.addFlags(fs)
 	o.reuse.addFlags(fs)
+	fs.BoolVar(&s.Unique, "unique", false, "call equal items once: the outcome of the first is that of all, each in its place")
 }
 
 // zeroDefault, as the default of a flag, keeps help from showing one: the text says it better.
@@ -331,7 +332,7 @@ type feedFlags struct {
 
 // sourceFlags are flags that only jobs of one source have. Those of feeds only `start` offers.
 var sourceFlags = map[string][]string{
-	job.SourceFiles: {"null", "items", "new-files", "new-files-list", "delimiter", "quote", "max-input", "flush", "reuse"},
+	job.SourceFiles: {"null", "items", "new-files", "new-files-list", "delimiter", "quote", "max-input", "flush", "reuse", "unique"},
 	job.SourceFeed:  {"capacity", "capacity-bytes", "batch-wait", "keep"},
 }
 

@@ -43,6 +43,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\b`), "DATE"},
 	{regexp.MustCompile(`\b([0-9]+h)?([0-9]+m)?[0-9]+(\.[0-9]+)?(s|ms|µs)\b`), "TIME"},
 	{regexp.MustCompile(`\b[0-9.,]+ items/s`), "N items/s"},
+	{regexp.MustCompile(`[·▁▂▃▄▅▆▇█]{40}`), "BARS"},
+	{regexp.MustCompile(`\b[0-9]+ (\([0-9]+ items from) [0-9]+ on\)`), "N $1 N on)"},
 	{regexp.MustCompile(`\bpid [0-9]+`), "pid PID"},
 }
 

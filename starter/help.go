@@ -39,7 +39,7 @@ var flagGroups = []struct {
 	{"Input", []string{"file", "format", "items", "null"}, []string{"delimiter", "quote", "new-files", "new-files-list", "max-item", "max-input", "flush"}},
 	{"Output", []string{"errors", "flatten", "json"}, []string{"columns", "dropped", "split", "report", "verbose"}},
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "priority", "batch-bytes", "rate", "cpus"}},
-	{"Only what is new", []string{"reuse"}, reuseNames},
+	{"Only what is new", []string{"reuse"}, append(slices.Clip(reuseNames), "unique")},
 	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
 	{"Versions of the handler", nil, []string{"pin"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
@@ -158,7 +158,7 @@ func usage(cmd *cobra.Command) error {
 func writeCommands(b *strings.Builder, cmd *cobra.Command, title, group string) {
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for _, sub := range cmd.Commands() {
-		if sub.GroupID == group {
+		if sub.GroupID == group && !sub.Hidden {
 			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 		}
 	}

@@ -34,7 +34,7 @@ func TestGolden_Help(t *testing.T) {
 	root := starter.Commands()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	require.LessOrEqual(t, len(root.Commands()), 24)
+	require.LessOrEqual(t, len(root.Commands()), 26)
 	for _, cmd := range root.Commands() {
 		require.NotEmpty(t, cmd.GroupID, cmd.Name())
 		require.Contains(t, help, "\n  "+cmd.Name()+" ")

@@ -5,8 +5,11 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/stint-run/stint/internal/test/metricnames"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -27,7 +30,7 @@ func (c *command) get(path string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// M1: --metrics of a worker.
+// M1, M6: --metrics of a worker.
 func TestM1_WorkerMetrics(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -38,9 +41,48 @@ func TestM1_WorkerMetrics(t *testing.T) {
 	status, text := w.get("/metrics")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, `stint_items_total{job="nightly",outcome="ok",pool="upper"} 3`)
+	ofTemporal := metricnames.Listed(t, func(name string) bool { return strings.HasPrefix(name, "temporal_") })
+	require.NotEmpty(t, ofTemporal)
+	require.Subset(t, metricnames.In(t, text), ofTemporal)
 	status, text = w.get("/health")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `"healthy":true`)
+}
+
+// M4: 'stint watch --metrics' shows jobs, as their reports have them.
+func TestM4_Jobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.server()
+	b.write("text.txt", "a\nb\nc\n")
+	b.worker("upper", "--exec", "tr a-z A-Z")
+	b.stint("start", "--pool", "upper", "--name", "nightly", "text.txt", "-o", "out.txt", "--wait").exits(starter.ExitOK)
+	b.stint("start", "--pool", "nobody", "--name", "waiting", "text.txt", "-o", "out2.txt").exits(starter.ExitOK)
+	m := b.start("watch", "--metrics", "0", "--every", "1s")
+	var text string
+	eventually(t, "both jobs", func() bool {
+		_, text = m.get("/metrics")
+		return strings.Contains(text, `stint_job_trouble{job="waiting",kind="unserved",pool="nobody"} 1`) && strings.Contains(text, `job="nightly"`)
+	})
+	require.Contains(t, text, `stint_job_items{job="nightly",pool="upper",state="ok"} 3`)
+	require.Contains(t, text, `stint_job_state{job="nightly",pool="upper",state="completed"} 1`)
+	require.Contains(t, text, `stint_jobs{pool="nobody",state="running"} 1`)
+	status, _ := m.get("/readyz")
+	require.Equal(t, http.StatusOK, status)
+	m.signals <- syscall.SIGTERM
+	m.exits(starter.ExitOK)
+}
+
+// M4: wrong flags are refused before a server is asked.
+func TestM4_Refused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for line, want := range map[string]string{
+		"--metrics here": `--metrics "here"`, "--metrics 0 --every 1ms": "use a second or more", "--metrics 0 --most 0": "use 1 to 10000",
+		"nightly --metrics 0": "leave out nightly", "nightly --every 1m": "it is for --metrics", "--metrics 0 --json": "it is not for --metrics",
+	} {
+		b.refused(starter.ExitUsage, append([]string{"watch"}, strings.Fields(line)...), want)
+	}
 }
 
 // M1: --metrics of `stint run`, while it runs.

@@ -51,7 +51,9 @@ func calls(text string) (lines [][]string) {
 // what they are like.
 func requireExists(t *testing.T, where string, words []string, exact bool) {
 	t.Helper()
-	cmd, rest, err := starter.Commands().Find(words)
+	root := starter.Commands()
+	root.InitDefaultCompletionCmd(words...)
+	cmd, rest, err := root.Find(words)
 	require.NoError(t, err, "%s: stint %q", where, words)
 	require.True(t, !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-"), "%s: no command: stint %q", where, words)
 	err = cmd.ParseFlags(rest)

@@ -481,6 +481,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 	for name, line := range map[string][]string{
 		"worker":     {"worker", "--pool", "p", "--allow", "all", "--exec", "cat", "--drain", "1s"},
 		"feed serve": {"feed", "serve", "--listen", "0", "--drain", "1s"},
+		"watch":      {"watch", "--metrics", "0", "--every", "1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -501,7 +502,7 @@ func TestNoCommandHangs_Serving(t *testing.T) {
 			for _, meanwhile := range []func(*cable){(*cable).hold, (*cable).sever} {
 				l := newCable(t, address)
 				p := run(l)
-				p.says(map[string]string{"worker": "serving pool p", "feed serve": "gateway: "}[name])
+				p.says(map[string]string{"worker": "serving pool p", "feed serve": "gateway: ", "watch": "metrics: "}[name])
 				meanwhile(l)
 				p.signal(syscall.SIGINT)
 				lost = append(lost, p)

@@ -50,7 +50,7 @@ func TestPictures_WebUI(t *testing.T) {
 	t.Parallel()
 	python := pytest.Find(t)
 	tool(t, "chromium")
-	for _, job := range []string{"strikes", "pipeline"} {
+	for _, job := range []string{"strikes", "pipeline", "page"} {
 		t.Run(job, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

@@ -51,7 +51,8 @@ handler's side effects happen.
 The assumptions that are not measured are printed.
 
 With --reuse it says how many items are new, have changed, had no result, are reused and are gone, with
-an example of each: of the job that 'stint run' runs with the same flags, or that --name names.
+an example of each: of the job that 'stint run' runs with the same flags, or that --name names. With
+--unique it says how many items equal one before them.
 
 A job file with stages and pools (see 'run') has the sample go through all stages: each gets a time of its
 own, and the slowest is named.`,
@@ -116,6 +117,10 @@ func (o *planOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	switch {
 	case spec.Reuse != nil && sampling:
 		err = usageError("--sample and --reuse: a sample runs all its items: leave one of them out")
+	case spec.Unique && sampling:
+		err = usageError("--sample and --unique: a sample runs all its items: leave one of them out")
+	case spec.Unique && spec.Reuse == nil && slices.Contains(spec.Inputs(), "-"):
+		err = usageError("with --unique the items are read once more, and the standard input can be read only once: name a file")
 	case spec.Reuse != nil:
 		err = o.planReuse(ctx, p, spec)
 	case sampling:
@@ -151,6 +156,9 @@ func printSurvey(out io.Writer, s predict.Survey) error {
 		row("", int64(s.OldFiles), "file", " left out, because earlier runs have completed them")
 	}
 	row("", s.Items, "item", "")
+	if s.Equal > 0 {
+		row("", s.Equal, "item", " with the outcome of an equal one")
+	}
 	row("", s.Bytes, "byte", "")
 	row("", s.Batches, "batch", "")
 	if s.Steps > 0 {

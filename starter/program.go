@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/collector"
 	"github.com/stint-run/stint/internal/base/standard"
+	"github.com/stint-run/stint/internal/base/valuelists"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/worker"
 	"golang.org/x/term"
@@ -75,15 +76,20 @@ type Program struct {
 	Handler worker.Handler
 	Options Options
 
-	lists        valueLists // of the command line; nil: it has none
-	outputClosed bool       // results that go to Stdout would be lost
+	lists        valuelists.Lists // of the command line; nil: it has none
+	outputClosed bool             // results that go to Stdout would be lost
 
 	server string // that a command talks to; "": none
+	page   string // where stint's page of that server is; "": not known
 	ui     string // where the web UI of the server is that a command has connected to, with the namespace; "": not known
 }
 
-// pageOf returns the address of a job's readable page in the web UI; "" if that is not known.
+// pageOf returns the address of a job's page: of stint's, or else of its readable page in Temporal's web UI; "" if
+// neither is known.
 func (p *Program) pageOf(r job.Report) string {
+	if p.page != "" && r.Job != "" {
+		return p.page + "/jobs/" + url.PathEscape(r.Job)
+	}
 	if p.ui == "" || r.Run == "" {
 		return ""
 	}
@@ -100,9 +106,9 @@ func (p *Program) webUI(address, namespace string) {
 // Execute runs one command line and returns its exit code. [Main] calls it with the streams, the
 // arguments and the environment of the process; tests call it with their own.
 func Execute(ctx context.Context, p Program, args []string) int {
-	args, lists, err := splitLists(args)
+	args, lists, err := valuelists.Split(args)
 	if err != nil {
-		return p.report(err)
+		return p.report(usageError("%w", err))
 	}
 	p.lists = lists
 	root := newRoot(&p)

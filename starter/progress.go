@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/run/pace"
 	"github.com/stint-run/stint/job"
 )
 
@@ -25,7 +26,7 @@ type progress struct {
 	width    func() int // columns of the terminal; nil: not known
 	drawn    bool       // a bar is on the terminal
 	lastLine time.Time
-	history  []sample
+	pace     pace.Pace
 	said     map[string]bool
 	unserved map[string]bool // pools without a worker, when it was looked last
 	then     string          // what the job does once a worker serves its pool; empty: it continues
@@ -41,16 +42,10 @@ type progress struct {
 	pageOf func(job.Report) string
 }
 
-type sample struct {
-	at     time.Time
-	report job.Report
-}
-
 const (
 	lineEvery = 5 * time.Second
 	// detailEvery is how often the work of each worker is shown.
 	detailEvery = 15 * time.Second
-	rateWindow  = 15 * time.Second
 )
 
 // progressOf shows the progress of a job as the program's terminal allows.
@@ -118,10 +113,7 @@ func (p *progress) show(r job.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.history = append(p.history, sample{now, r})
-	for len(p.history) > 2 && now.Sub(p.history[0].at) > rateWindow {
-		p.history = p.history[1:]
-	}
+	p.pace.Note(r, now)
 	p.detail(r)
 	p.page(r)
 	if r.OnlySums() && !p.json {
@@ -146,24 +138,6 @@ func (p *progress) show(r job.Report) {
 	}
 }
 
-// speed returns that of the last rateWindow.
-func (p *progress) speed() job.Speed {
-	if len(p.history) < 2 {
-		return job.Speed{}
-	}
-	first, last := p.history[0], p.history[len(p.history)-1]
-	for i := len(p.history) - 1; i > 0 && last.at.Sub(p.history[i].at) < steady; i-- {
-		if p.history[i].report.Done() != p.history[i-1].report.Done() {
-			last = p.history[i] // numbers come in steps: between two of them the speed stays
-			break
-		}
-	}
-	return last.report.SpeedSince(first.report, first.at, last.at)
-}
-
-// steady is how long a speed stays although no further item is done.
-const steady = 5 * time.Second
-
 // line returns the state of a job in one line.
 func (p *progress) line(r job.Report) string {
 	var b strings.Builder
@@ -177,7 +151,7 @@ func (p *progress) line(r job.Report) string {
 	if len(p.unserved) > 0 && r.State == job.Running {
 		fmt.Fprintf(&b, ", no worker serves %s", strings.Join(slices.Sorted(maps.Keys(p.unserved)), ", "))
 	}
-	speed := p.speed()
+	speed, _ := p.pace.Speed()
 	if speed.Items > 0 {
 		fmt.Fprintf(&b, ", %s/s", text.Rate(speed.Items))
 	}
@@ -343,7 +317,7 @@ type tick struct {
 
 // tick prints a report as JSON.
 func (p *progress) tick(r job.Report, now time.Time) {
-	speed := p.speed()
+	speed, _ := p.pace.Speed()
 	t := tick{Time: now.UTC(), ItemsDone: r.Done(), ItemsPerSecond: max(0, speed.Items), BytesPerSecond: max(0, speed.Bytes), Report: r}
 	if !r.AsOf.IsZero() {
 		t.AgeSeconds = now.Sub(r.AsOf).Seconds()

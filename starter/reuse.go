@@ -214,6 +214,9 @@ func printReuse(out io.Writer, r predict.ReusePlan) error {
 	if r.Invalid > 0 {
 		row(r.Invalid, predict.KindInvalid, ": they are not in their format")
 	}
+	if r.Equal > 0 {
+		row(r.Equal, "equal", ": of those that are not reused, they equal one before them, and are not called")
+	}
 	row(r.Gone, predict.KindGone, ": results of that run whose items are not there any more")
 	return w.Flush()
 }

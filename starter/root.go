@@ -4,26 +4,33 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/stint-run/stint/internal/base/build"
 	"github.com/stint-run/stint/internal/temporal/devserver"
 )
 
 // docsPage is where the words of messages, recipes and all else are explained.
 const docsPage = "https://github.com/stint-run/stint/tree/main/docs"
 
-const aboutStint = `stint cuts files with millions of records into batches, runs a program or Go function over them
-on one machine or many, and writes the results in input order. It survives the death of any
-process, pins a fault on the one record that causes it, and accounts for every record.`
+const aboutStint = `stint runs a program or Go function over millions of records, on one machine or many, with results
+in input order. It survives the death of any process, and pins a fault on its record.`
 
 const aboutBuiltIn = `Runs its handler over files with millions of records, on one machine or many, and writes the
 results in input order. It survives the death of any process, pins a fault on the one record that
 causes it, and accounts for every record. It is a program of stint, with all of stint's commands.`
+
+// firstCommand is the command that the help begins with.
+func firstCommand() string {
+	if devserver.Linked {
+		return `  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl     # killed, the same command continues`
+	}
+	return `For the workers and clients of a cluster: this program has no Temporal server of its own.
+  stint worker --pool upper --allow /data --exec 'tr a-z A-Z'`
+}
 
 // Help shows commands in the order in which they are added.
 func init() { cobra.EnableCommandSorting = false }
@@ -38,8 +45,7 @@ func newRoot(p *Program) *cobra.Command {
 		Short: "Durable batch work: a program or Go function over millions of records",
 		Long: about + `
 
-Everything in one process; interrupted or killed, the same command continues:
-  stint run --exec 'tr a-z A-Z' big.jsonl -o out.jsonl
+` + firstCommand() + `
 Words such as batch and call, and recipes: ` + docsPage,
 		SilenceErrors: true, SilenceUsage: true,
 		Version: p.version().String(),
@@ -53,13 +59,13 @@ Words such as batch and call, and recipes: ` + docsPage,
 		commands []*cobra.Command
 	}{
 		{"Run jobs", []*cobra.Command{
-			newRun(p), newPlan(p), newStart(p), newLoop(p), newFeed(p), newSchedule(p), newWorker(p), newServer(p),
+			needsServer(newRun(p)), newPlan(p), newStart(p), newLoop(p), newFeed(p), newSchedule(p), newWorker(p), needsServer(newServer(p)),
 		}},
 		{"Follow and change jobs", []*cobra.Command{
-			newList(p), newStatus(p), newWatch(p), newResults(p), newErrors(p),
+			newUI(p), newList(p), newStatus(p), newWatch(p), newWorkers(p), newResults(p), newErrors(p), newReport(p),
 			newStop(p), newResume(p), newPause(p), newUnpause(p), newRedrive(p), newSet(p),
 		}},
-		{"Other commands", []*cobra.Command{newWorkers(p), newCodecServer(p), newVersion(p)}},
+		{"Other commands", []*cobra.Command{newCodecServer(p), newVersion(p)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {
@@ -76,6 +82,18 @@ Words such as batch and call, and recipes: ` + docsPage,
 	p.adapt(root, regexp.MustCompile(`\bstint (`+strings.Join(names, "|")+`)\b`))
 	p.complete(root)
 	return root
+}
+
+// needsServer has a command that starts a server say that there is none, in a program without one.
+func needsServer(cmd *cobra.Command) *cobra.Command {
+	if !devserver.Linked {
+		cmd.Hidden, cmd.DisableFlagParsing, cmd.Args = true, true, nil
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			_, err := devserver.Start(cmd.Context(), devserver.Options{})
+			return usageError("%s: %w", cmd.Name(), err)
+		}
+	}
+	return cmd
 }
 
 // addCommands adds commands to one that has no work of its own.
@@ -122,43 +140,30 @@ func (p *Program) adapt(cmd *cobra.Command, commands *regexp.Regexp) {
 // version is what is known of the program's build.
 type version struct {
 	Name     string `json:"name"`
-	Version  string `json:"version"`            // of the main module, or "(devel)"
-	Revision string `json:"revision,omitempty"` // of its source
-	Time     string `json:"time,omitempty"`     // of that revision, RFC 3339
-	Modified bool   `json:"modified,omitempty"` // since that revision
+	Version  string `json:"version"`            // such as v0.1.0, or "(devel)"
+	Commit   string `json:"commit,omitempty"`   // of its source
+	Date     string `json:"date,omitempty"`     // of that commit, RFC 3339
+	Modified bool   `json:"modified,omitempty"` // since that commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Temporal string `json:"temporal_server"` // the version of the embedded server
+	Temporal string `json:"temporal_server,omitempty"` // the version of the embedded server; "": there is none
 }
 
 func (p *Program) version() version {
-	v := version{
-		Name: p.name(), Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Temporal: devserver.TemporalVersion,
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	v.Version = cmp.Or(info.Main.Version, v.Version)
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Revision = s.Value
-		case "vcs.time":
-			v.Time = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
-	return v
+	b := build.This()
+	return version{p.name(), b.Version, b.Commit, b.Date, b.Modified, b.Go, b.Platform, devserver.TemporalVersion}
 }
 
 func (v version) String() string {
 	s := v.Name + " " + v.Version
-	if v.Revision != "" {
-		s += fmt.Sprintf(" (%.12s, %s)", v.Revision, v.Time)
+	if v.Commit != "" {
+		s += fmt.Sprintf(" (%.12s, %s)", v.Commit, v.Date)
 	}
-	return fmt.Sprintf("%s, %s %s, Temporal server %s", s, v.Go, v.Platform, v.Temporal)
+	server := "no Temporal server"
+	if v.Temporal != "" {
+		server = "Temporal server " + v.Temporal
+	}
+	return fmt.Sprintf("%s, %s %s, %s", s, v.Go, v.Platform, server)
 }
 
 func newVersion(p *Program) *cobra.Command {

@@ -176,6 +176,11 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	if o.dryRun {
 		return o.printFirst(cmd.Context(), p, check, handler)
 	}
+	sent, err := o.traced(cmd.Context(), p, pools)
+	if err != nil {
+		return err
+	}
+	defer sent()
 	r := &running{
 		o: o, p: p, spec: spec, pools: pools, state: stateOf(state, spec.Name), flags: cmd.Flags(), show: progressOf(p, o.json),
 		do: func(ctx context.Context, options local.Options) (job.Report, error) {
@@ -185,6 +190,21 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	r.show.silent, r.show.lookedAt = o.quiet, lookedAt(spec)
 	r.show.bare = spec.Streams() && p.TerminalOut
 	return r.all(cmd.Context())
+}
+
+// traced has the workers of the run make spans, if the environment asks for that.
+func (o *runOptions) traced(ctx context.Context, p *Program, pools map[string]local.Pool) (end func(), err error) {
+	workers := []*worker.Options{&o.worker.options}
+	own := map[string]*local.Pool{}
+	for name, pool := range pools {
+		own[name] = &pool
+		workers = append(workers, &own[name].Options)
+	}
+	end, err = p.traced(ctx, workers...)
+	for name, pool := range own {
+		pools[name] = *pool
+	}
+	return end, err
 }
 
 // given reports whether the standard input is a pipe or a file, which somebody has given to this command.
@@ -325,7 +345,7 @@ func (r *running) options(ctx context.Context) local.Options {
 		State: r.state, Fresh: r.o.job.fresh, Worker: r.o.worker.options, Pools: r.pools, Results: r.p.results(),
 		Progress: r.show.show, ProgressInterval: r.show.every(),
 		Note: func(text string) { r.show.note("%s", text) }, Ready: r.ready,
-		UI: r.o.uiPort != devserver.NoUI, UIPort: max(0, r.o.uiPort), Logger: r.logger, Abort: ctx.Done(),
+		UI: r.o.uiPort != devserver.NoUI, UIPort: max(0, r.o.uiPort), Program: r.p.name(), Logger: r.logger, Abort: ctx.Done(),
 	}
 	o.Worker.Logger, o.Worker.Stdin = r.workerLogger, r.p.Stdin
 	o.Worker.Protect = append(slices.Clone(o.Worker.Protect), filepath.Join(r.state, logName))
@@ -335,7 +355,7 @@ func (r *running) options(ctx context.Context) local.Options {
 // ready says where the web UI and the metrics are.
 func (r *running) ready(a local.Addresses) {
 	if a.UI != "" && r.p.Terminal {
-		r.p.webUI(a.UI, devserver.DefaultNamespace) // the first report has the page's address
+		r.p.page = a.Page // the first report has the job's address
 	}
 	for _, address := range a.Metrics {
 		r.show.note(metricsNote, address)

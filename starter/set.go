@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/stint-run/stint/internal/base/limits"
-	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -66,59 +63,10 @@ func set(ctx context.Context, p *Program, o *asking, name string, texts []string
 
 func printSettings(out io.Writer, s job.Settings) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	for _, row := range settingRows(s) {
+	for _, row := range page.SettingRows(s) {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
 	}
 	return w.Flush()
-}
-
-// settingRows returns the names and values of settings.
-func settingRows(s job.Settings) [][2]string {
-	var rows [][2]string
-	if s.Window != nil {
-		rows = append(rows, [2]string{"window", limits.DescribeWindow(*s.Window, 0)})
-	}
-	if s.BatchItems != nil {
-		value := fmt.Sprint(*s.BatchItems)
-		if *s.BatchItems == 0 {
-			value = "automatic"
-		}
-		rows = append(rows, [2]string{"batch-items", value})
-	}
-	if s.MaxFailed != nil {
-		value := string(*s.MaxFailed)
-		if s.MaxFailed.Unlimited() {
-			value = "none"
-		}
-		rows = append(rows, [2]string{"max-failed", value})
-	}
-	if s.Rate != nil {
-		rows = append(rows, [2]string{"rate", s.Rate.String()})
-	}
-	for _, limit := range []struct {
-		name string
-		rate *job.Rate
-	}{{"rpm", s.RequestRate}, {"tpm", s.TokenRate}} {
-		if limit.rate != nil && *limit.rate > 0 {
-			rows = append(rows, [2]string{limit.name, limit.rate.String()})
-		}
-	}
-	if s.MaxCost != nil && *s.MaxCost > 0 {
-		rows = append(rows, [2]string{"max-cost", s.MaxCost.String()})
-	}
-	if s.MaxTokens != nil && *s.MaxTokens > 0 {
-		rows = append(rows, [2]string{"max-tokens", text.Thousands(*s.MaxTokens)})
-	}
-	if s.Priority != nil && *s.Priority != 0 && *s.Priority != limits.DefaultPriority {
-		rows = append(rows, [2]string{"priority", fmt.Sprint(*s.Priority)})
-	}
-	if s.Deadline != nil && *s.Deadline != "" {
-		rows = append(rows, [2]string{"deadline", *s.Deadline})
-	}
-	for _, stage := range slices.Sorted(maps.Keys(s.Windows)) {
-		rows = append(rows, [2]string{stage + ".window", limits.DescribeWindow(s.Windows[stage], 0)})
-	}
-	return rows
 }
 
 func newPause(p *Program) *cobra.Command {

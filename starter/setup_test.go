@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,6 +119,18 @@ func (b *box) hold(n int) {
 func (b *box) release() {
 	b.t.Helper()
 	require.NoError(b.t, os.Remove(b.path("hold")))
+}
+
+// killedHalfWay kills a run once its filter has noted n items in the file "witness", and has the same command end the job.
+func (b *box) killedHalfWay(n int, args ...string) {
+	b.t.Helper()
+	b.hold(n)
+	killed := b.spawn(args...)
+	eventually(b.t, "half of the items", func() bool { return strings.Count(b.read("witness"), "\n") >= n })
+	killed.signal(syscall.SIGKILL)
+	killed.await()
+	b.release()
+	b.stint(args...).exits(starter.ExitOK)
 }
 
 // open opens the gate.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	looks "github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/starter"
@@ -113,7 +114,7 @@ stages:
 	b.worker("turn", "--exec", b.gated())
 	running := b.start("start", "-f", "job.yaml", "--wait")
 	eventually(t, "the second stage", func() bool { return b.lines("started") > 0 })
-	var r workersReport
+	var r looks.Workers
 	b.reads(&r, "workers", "--json", "--pool", "turn")
 	require.NotEmpty(t, r.Running)
 	for _, batch := range r.Running {
@@ -125,7 +126,7 @@ stages:
 		require.Equal(t, "turn", w.Pool, "the pools that were asked for, and no other")
 	}
 	eventually(t, "the first stage's end: the batches are all of the other pool", func() bool {
-		var r workersReport
+		var r looks.Workers
 		b.reads(&r, "workers", "--json", "--pool", "upper")
 		return len(r.Running) == 0
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -37,7 +39,7 @@ func newStatus(p *Program) *cobra.Command {
 					}
 				}
 				if o.json {
-					return errors.Join(printJSON(p.Stdout, statusReport{report, running}), silent)
+					return errors.Join(printJSON(p.Stdout, page.Status{Report: report, Running: running}), silent)
 				}
 				if !report.State.Final() && silent == nil {
 					pools := poolsOf(ctx, client, report.Job, report.Pool)
@@ -52,12 +54,6 @@ func newStatus(p *Program) *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
-}
-
-// statusReport is a report with the batches in hand.
-type statusReport struct {
-	job.Report
-	Running []jobs.RunningBatch `json:"running,omitempty"`
 }
 
 const (
@@ -95,7 +91,7 @@ func printHow(row rows, r job.Report) {
 		return // it has not answered
 	}
 	row("limits", "grace %v, expiry %v, %s", r.Grace.Truncate(time.Millisecond), r.Expiry, text.Count(r.Attempts, "attempt"))
-	for _, s := range settingRows(r.Settings) {
+	for _, s := range page.SettingRows(r.Settings) {
 		if s[0] == "window" {
 			s[1] = limits.DescribeWindow(*r.Settings.Window, r.Window)
 		}
@@ -160,6 +156,7 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		row("hook", "%s", describeHook(h))
 	}
 	printWhere(row, r, running)
+	printLife(row, r)
 	row("started", "%s", r.Started.Local().Format(time.DateTime))
 	if r.Ended != nil {
 		row("ended", "%s, after %v", r.Ended.Local().Format(time.DateTime), roundTime(r.Ended.Sub(r.Started)))
@@ -172,6 +169,24 @@ func printReport(p *Program, r job.Report, running []jobs.RunningBatch) error {
 		row.text("dropped", o.Dropped)
 	}
 	return w.Flush()
+}
+
+// rateColumns is how many columns the rate over time takes.
+const rateColumns = 40
+
+// printLife prints the rate over the whole life of the job, and its slowest batch.
+func printLife(row rows, r job.Report) {
+	if rates := r.Rates(rateColumns); text.Spark(rates) != "" {
+		row("rate over time", "%s at most %s items/s", text.Spark(rates), text.Rate(slices.Max(rates)))
+	}
+	if len(r.Slowest) > 0 {
+		s := r.Slowest[0]
+		on := ""
+		if s.Worker != "" {
+			on = ", on " + s.Worker
+		}
+		row("slowest batch", "%s (%s from %s on): %v%s", text.Thousands(s.Number), text.Count(s.Items, "item"), text.Thousands(s.First), roundTime(s.Took), on)
+	}
 }
 
 func printCounts(row rows, r job.Report) {
@@ -191,6 +206,7 @@ func printCounts(row rows, r job.Report) {
 	if r.ReusedFrom != "" {
 		row("reused", "%s", describeReuse(r))
 	}
+	row.count("equal", r.Equal, "item", " with the outcome of an equal one")
 	if r.Lines > 0 {
 		row("results", "%s, in the lists of the items", text.Thousands(r.Lines))
 	}
@@ -375,7 +391,7 @@ func printLoop(row rows, r job.Report) {
 	pace := "back to back"
 	if l.Every > 0 {
 		pace = fmt.Sprintf("every %v, missed ticks are made up", l.Every)
-		if l.CatchUp == job.CatchUpSkip {
+		if l.Skips() {
 			pace = fmt.Sprintf("every %v, missed ticks are skipped", l.Every)
 		}
 	}
@@ -397,7 +413,7 @@ func loopLine(r job.Report) string {
 	s := text.Count(l.Ticks, "tick")
 	if l.Every > 0 {
 		s += fmt.Sprintf(", late %v at the median, %v at most, %s missed", l.LateMedian, l.LateMax.Round(queueUnit), text.Thousands(l.Missed))
-		if l.CatchUp == job.CatchUpSkip {
+		if l.Skips() {
 			s += fmt.Sprintf(", %s skipped", text.Thousands(l.Skipped))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	looks "github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/starter"
 	"github.com/stretchr/testify/require"
 )
@@ -150,7 +151,7 @@ func TestStop_GraceLongerThanTheExpiry(t *testing.T) {
 	b.stint("stop", "going").exits(starter.ExitOK)
 	stopped := time.Now()
 	eventually(t, "heartbeats for longer than the expiry", func() bool {
-		var r workersReport
+		var r looks.Workers
 		b.reads(&r, "workers", "--json", "--pool", "p")
 		require.Len(t, r.Running, 1, "it is still in hand")
 		return r.Running[0].Beat.After(stopped.Add(2 * expiry))

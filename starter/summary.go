@@ -98,6 +98,7 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 	if r.ReusedFrom != "" {
 		fmt.Fprintf(w, "  reused %s\n", describeReuse(r))
 	}
+	count(r.Equal, "item", "with the outcome of an equal one")
 	if r.Lines > 0 {
 		fmt.Fprintf(w, "  %s\n", text.Count(r.Lines, "result line"))
 	}

@@ -17,7 +17,8 @@ func TestTick(t *testing.T) {
 	show := newProgress(&out, false, true)
 	now := time.Date(2026, 11, 25, 1, 2, 3, 0, time.UTC)
 	r := job.Report{Job: "j", State: job.Running, PlanDone: true, Planned: 400, Outcomes: job.Outcomes{Totals: job.Totals{OK: 95, Failed: 5}}}
-	show.history = []sample{{now.Add(-10 * time.Second), job.Report{Job: "j"}}, {now, r}}
+	show.pace.Note(job.Report{Job: "j"}, now.Add(-10*time.Second))
+	show.pace.Note(r, now)
 	r.AsOf = now.Add(-1500 * time.Millisecond)
 	show.tick(r, now)
 	var got map[string]any

@@ -14,7 +14,7 @@ import (
 )
 
 // A command that waits for a server, a worker or a job ends at the first request to end, and when its --timeout is
-// over. Commands that serve (run, worker, server, feed serve, codec-server) deal with signals themselves.
+// over. Commands that serve (run, worker, server, ui, feed serve, codec-server, watch --metrics) deal with signals themselves.
 
 // interruptedError is the cause with which a request to end ends a command's context.
 type interruptedError struct{ signal os.Signal }

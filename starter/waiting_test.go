@@ -52,7 +52,7 @@ var waiting = map[string][]string{
 	"feed put": {"feed put a-feed 1", "feed put a-feed --wait 2s 1"}, "feed call": {"feed call a-feed 1"}, "feed reset": {"feed reset one-feed"},
 	"feed close": {"feed close one-feed", "feed close one-feed --wait"},
 	"results":    {"results a-job", "results a-job --follow", "results a-feed --follow"}, "set": {"set a-job window=1"},
-	"errors": {"errors a-job", "errors a-job --follow"},
+	"errors": {"errors a-job", "errors a-job --follow"}, "report": {"report a-job -o report.html"},
 	"stop": {
 		"stop one-job", "stop one-feed", "stop one-job --wait", "stop one-feed --wait", "stop --all", "stop --pool p --wait",
 		"stop one-job --terminate", "stop --all --terminate",
@@ -71,7 +71,7 @@ var waiting = map[string][]string{
 
 // others are the commands that deal with signals themselves, and those that wait for nothing.
 var others = []string{
-	"run", "worker", "server", "feed serve", "codec-server", "plan", "version", "help", "feed", "schedule",
+	"run", "worker", "server", "ui", "feed serve", "codec-server", "plan", "version", "help", "feed", "schedule",
 	"completion bash", "completion fish", "completion powershell", "completion zsh",
 }
 

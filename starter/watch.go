@@ -16,12 +16,33 @@ import (
 func newWatch(p *Program) *cobra.Command {
 	var c connection
 	var o following
+	var all jobMetrics
+	one := jobArg()
 	cmd := &cobra.Command{
-		Use:   "watch JOB",
+		Use:   "watch JOB | --metrics ADDR",
 		Short: "Follow a job to its end",
-		Long:  "Shows a job's progress until it ends, and exits as 'stint run' does. Ctrl-C ends the watching only.",
-		Args:  jobArg(),
+		Long: `Shows a job's progress until it ends, and exits as 'stint run' does. Ctrl-C ends the watching only.
+
+With --metrics it shows the numbers of all jobs of the namespace to Prometheus, until it is asked to end: items by
+state, speed, time left, trouble. Run one for a namespace: two would count every job twice. What workers do is
+counted at their own --metrics. Every --every it asks the latest --most running jobs and their open legs, which
+some servers bill; others are counted by their state. There is no authentication: beyond this machine, listen in
+networks that you trust.`,
+		Example: `  stint watch nightly
+  stint watch --metrics 9091`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("metrics") {
+				return nil
+			}
+			return one(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := all.check(cmd.Flags(), args); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("metrics") {
+				return all.run(cmd.Context(), p, &c)
+			}
 			if err := o.limit.check(cmd.Flags(), "", true); err != nil {
 				return err
 			}
@@ -37,6 +58,7 @@ func newWatch(p *Program) *cobra.Command {
 	c.addFlags(cmd.Flags())
 	o.limit.addFlags(cmd.Flags(), "how long to watch; the job continues then (default: until its end)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print reports as JSON: progress to stderr, the last to stdout")
+	all.addFlags(cmd.Flags())
 	return cmd
 }
 

@@ -23,7 +23,7 @@ func (b *box) uiOf() (server *process, addresses map[string]string) {
 	for _, line := range regexp.MustCompile(`(?m)^([^:]+): +(\S+)$`).FindAllStringSubmatch(server.stderr.String(), -1) {
 		addresses[line[1]] = line[2]
 	}
-	require.Len(b.t, addresses, 4, server.stderr.String())
+	require.Len(b.t, addresses, 5, server.stderr.String())
 	return server, addresses
 }
 
@@ -40,10 +40,16 @@ func pageOf(t *testing.T, said string) string {
 	return address[1]
 }
 
+// inTemporal is the address of a page of a job in Temporal's web UI.
+func (b *box) inTemporal(addresses map[string]string, name, what string) string {
+	b.t.Helper()
+	return addresses["web UI"] + "/namespaces/default/workflows/" + name + "/" + b.status(name).Run + "/" + what
+}
+
 // summaryLine is how the page of a running job of 4,000 items begins.
 var summaryLine = regexp.MustCompile(`running · ([0-9,]+) of 4,000 items \([0-9]+%\) · 0 failed`)
 
-// 14.2, 14.5: `start` prints the address of the job's page, where the summary stands first. While the job runs it
+// 14.2, 14.5: `start` prints the address of the job's page; in Temporal's, the summary stands first. While the job runs it
 // counts what is done in legs that have not ended: more than half of a job whose own, first page is a sixth of it.
 func TestWebUI_PageOfARunningJob(t *testing.T) {
 	t.Parallel()
@@ -59,9 +65,10 @@ func TestWebUI_PageOfARunningJob(t *testing.T) {
 		esac; echo "$n"; done`)
 	b.worker("p", "--exec", slow, "--slots", "2")
 	started := b.stint("start", "--pool", "p", "--name", "half", "in.txt", "-o", "out.txt", "--batch-items", "40").exits(starter.ExitOK)
-	address := pageOf(t, started.stderr.String())
-	require.True(t, strings.HasPrefix(address, addresses["web UI"]+"/namespaces/default/workflows/half/"), address)
-	require.Equal(t, address, pageOf(t, b.stint("status", "half").exits(starter.ExitOK).stdout.String()), "all commands print the same")
+	ours := pageOf(t, started.stderr.String())
+	require.Equal(t, addresses["page"]+"/jobs/half", ours)
+	address := b.inTemporal(addresses, "half", "user-metadata")
+	require.Equal(t, ours, pageOf(t, b.stint("status", "half").exits(starter.ExitOK).stdout.String()), "all commands print the same")
 	browser := b.browse()
 	page := browser.open(address)
 	counted := func(text string) int {
@@ -125,6 +132,8 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 	start("quick", "nightly", "--cron", "0 3 * * *").exits(starter.ExitOK)
 	s.ran("nightly", 1, starter.ExitOK)
 
+	b.stint("report", "with-failures", "-o", "with-failures.html").exits(starter.ExitOK)
+	require.Contains(t, b.read("with-failures.html"), "stint redrive with-failures", "the page alone in a file")
 	all := []string{"all-right", "with-failures", "brought-to-a-stop", "under-way", run("nightly", 1)}
 	page := b.browse().open(addresses["jobs, no legs"])
 	query := func(query string) string {
@@ -157,7 +166,8 @@ func TestWebUI_ListOfJobs(t *testing.T) {
 	page.goTo(query("WorkflowId STARTS_WITH 'with-failures'"))
 	page.shows("legs", func(text string) bool { return strings.Contains(text, "\twith-failures/leg-1\t") })
 
-	page.goTo(strings.TrimSuffix(pageOf(t, whole.stderr.String()), "user-metadata") + "history")
+	require.Equal(t, addresses["page"]+"/jobs/all-right", pageOf(t, whole.stderr.String()))
+	page.goTo(b.inTemporal(addresses, "all-right", "history"))
 	text := page.shows("labels", func(text string) bool { return strings.Contains(text, "check the books and publish the output") })
 	page.picture("history")
 	for _, label := range []string{"plan page 1", "batch 1 · items 0–49", "commit 4 parts"} {

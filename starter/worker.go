@@ -72,6 +72,16 @@ func (o *workerCommand) run(ctx context.Context, p *Program) error {
 		return usageError("no --allow given: whoever can start a job reads and writes with this worker's account, so name each directory or "+
 			"bucket prefix that jobs use, such as --allow %s, or say --allow %s for everything that the account reaches", p.Dir, worker.AllowAll)
 	}
+	if o.worker.options.Metrics != "" {
+		if err := o.connection.exposeSDK(p, &o.worker.options); err != nil {
+			return err
+		}
+	}
+	sent, err := p.traced(ctx, &o.worker.options)
+	if err != nil {
+		return err
+	}
+	defer sent()
 	return o.patience.withServer(ctx, p, &o.connection, o.verbose, func(client *jobs.Client) error {
 		return o.serve(ctx, p, client, handler)
 	})

@@ -53,7 +53,7 @@ func (o *workerOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.StringVar(&w.Dir, "dir", w.Dir, "working `DIR` of the command")
 	fs.DurationVar(&w.Drain, "drain", cmp.Or(w.Drain, 30*time.Second), "how long running batches may take once the worker has been asked to end")
 	fs.DurationVar(&w.KillAfter, "kill-after", cmp.Or(w.KillAfter, 5*time.Second), "the time between TERM and KILL for a process that has to end: up to 15s")
-	fs.StringVar(&w.Metrics, "metrics", w.Metrics, "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics and /health (default: none)")
+	fs.StringVar(&w.Metrics, "metrics", w.Metrics, "`ADDR`, HOST:PORT or PORT on this machine only (0: a free one), that answers GET /metrics, /health, /readyz and /livez (default: none)")
 	fs.StringArrayVar(&w.Allow, "allow", w.Allow, "`ROOT` directory or bucket prefix below which jobs read and write, or all; repeatable ("+p.name()+" worker needs one; "+p.name()+" run always allows what its job names)")
 }
 

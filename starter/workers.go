@@ -12,18 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
+	"github.com/stint-run/stint/internal/web/page"
 	"github.com/stint-run/stint/jobs"
 )
 
 type workersCommand struct {
 	asking
 	pools []string
-}
-
-// workersReport lists the workers of each pool, and what they run.
-type workersReport struct {
-	Workers []jobs.PoolWorker   `json:"workers"`
-	Running []jobs.RunningBatch `json:"running"`
 }
 
 func newWorkers(p *Program) *cobra.Command {
@@ -55,7 +50,7 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Clien
 			return usageError("%w", err)
 		}
 	}
-	report, pools, err := o.ask(ctx, client)
+	report, pools, err := page.AskWorkers(ctx, client, o.pools)
 	if err != nil {
 		return err
 	}
@@ -73,49 +68,11 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Clien
 	return nil
 }
 
-func (o *workersCommand) ask(ctx context.Context, client *jobs.Client) (workersReport, []string, error) {
-	report := workersReport{Workers: []jobs.PoolWorker{}, Running: []jobs.RunningBatch{}}
-	listed, err := client.List(ctx, maxListed, &jobs.ListFilter{Running: true, Pools: o.pools})
-	if err != nil {
-		return report, nil, err
-	}
-	pools := slices.Clone(o.pools)
-	if len(o.pools) == 0 {
-		if pools, err = client.Pools(ctx); err != nil {
-			return report, nil, err
-		}
-	}
-	for _, j := range listed {
-		running, err := client.Get(j.Name).Running(ctx)
-		if err != nil {
-			return report, nil, err
-		}
-		for _, batch := range running {
-			if len(o.pools) == 0 || batch.Pool == "" || slices.Contains(o.pools, batch.Pool) {
-				report.Running = append(report.Running, batch)
-			}
-		}
-		if len(o.pools) == 0 {
-			pools = append(append(pools, j.Pool), j.Pools...)
-		}
-	}
-	slices.Sort(pools)
-	pools = slices.Compact(pools)
-	for _, pool := range pools {
-		workers, err := client.Workers(ctx, pool)
-		if err != nil {
-			return report, nil, err
-		}
-		report.Workers = append(report.Workers, workers...)
-	}
-	return report, pools, nil
-}
-
-func printWorkers(p *Program, r workersReport) error {
+func printWorkers(p *Program, r page.Workers) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "POOL\tWORKER\tVERSION\tSEEN")
 	for _, one := range r.Workers {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s ago%s\n", one.Pool, one.Worker, cmp.Or(one.Version, unknown), since(one.Seen), silence(one, r.Running, time.Now()))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s ago%s\n", one.Pool, one.Worker, cmp.Or(one.Version, unknown), since(one.Seen), silence(r, one, time.Now()))
 	}
 	if len(r.Running) > 0 {
 		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")
@@ -131,28 +88,13 @@ func printWorkers(p *Program, r workersReport) error {
 	return w.Flush()
 }
 
-// silentAfter is how long a worker may not be heard of: a poll for batches takes a minute, and heartbeats come more
-// often than that.
-const silentAfter = 90 * time.Second
-
 // silence returns what to say of a worker of which nothing has been heard for long; "": it has been.
-func silence(w jobs.PoolWorker, running []jobs.RunningBatch, now time.Time) string {
-	heard := w.Seen
-	for _, b := range running {
-		if b.Worker != w.Worker {
-			continue
-		}
-		if heard = latest(heard, b.Since, b.Beat); b.Beat.IsZero() && now.Sub(b.Since) > silentAfter {
-			heard = latest(heard, now.Add(-silentAfter)) // its first heartbeat may come after a quarter of the job's expiry
-		}
-	}
-	if now.Sub(heard) <= silentAfter {
+func silence(all page.Workers, w jobs.PoolWorker, now time.Time) string {
+	if !all.Unheard(w, now) {
 		return ""
 	}
 	return ", and not heard of since: ended, dead or cut off"
 }
-
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 const unknown = "–"
 

@@ -40,6 +40,15 @@ func (k *kept) last(t *testing.T) worker.Snapshot {
 	return k.all[len(k.all)-1]
 }
 
+// probe returns the status of an endpoint's answer.
+func probe(t *testing.T, address, path string) int {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
 func health(t *testing.T, address string) (int, worker.Health) {
 	t.Helper()
 	response, err := http.Get("http://" + address + "/health")
@@ -63,7 +72,7 @@ func requireGone(t *testing.T, address, name string) {
 	require.NotContains(t, string(said), name)
 }
 
-// T14, B10: the endpoint answers for as long as the worker lives, and shows whether it takes batches;
+// T14, B10, M5: the endpoint answers for as long as the worker lives, and shows whether it takes batches;
 // the sink's last snapshot agrees with the job's report.
 func TestT14_HealthOverALife(t *testing.T) {
 	t.Parallel()
@@ -94,6 +103,8 @@ func TestT14_HealthOverALife(t *testing.T) {
 	<-begun
 	status, now := health(t, address)
 	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, http.StatusOK, probe(t, address, "/readyz"))
+	require.Equal(t, http.StatusOK, probe(t, address, "/livez"))
 	require.True(t, slices.ContainsFunc(now.Slots, func(s worker.SlotHealth) bool {
 		return s.State == "busy" && s.Batches[0].Job == "job"
 	}), "%+v", now)
@@ -106,6 +117,8 @@ func TestT14_HealthOverALife(t *testing.T) {
 	status, now = health(t, address)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"it is draining"}, now.Why)
+	require.Equal(t, http.StatusServiceUnavailable, probe(t, address, "/readyz"))
+	require.Equal(t, http.StatusOK, probe(t, address, "/livez"), "whoever ends it now takes the rest of its drain")
 	close(gate)
 	require.NoError(t, <-ended)
 	requireGone(t, address, "over-a-life")

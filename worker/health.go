@@ -32,6 +32,26 @@ type Health struct {
 	Timers []TimerHealth `json:"timers"`
 }
 
+// liveness is the answer of a worker's endpoint to GET /livez. A worker that drains, starts or is cut off from Temporal is
+// alive: to end it would only make it begin again.
+type liveness struct {
+	Alive bool   `json:"alive"`
+	Why   string `json:"why,omitempty"` // why it is not alive
+	State string `json:"state"`         // see Health
+}
+
+// deadAfter is how long the watchdog of a live worker may be without a round. Meanwhile no batch of the worker is
+// heartbeated, so all of them run elsewhere: nothing is lost by ending it.
+const deadAfter = time.Minute
+
+func (m *metrics) liveness(now time.Time) liveness {
+	l := liveness{Alive: true, State: m.state.Load().(string)}
+	if last := m.watchdog.LastRound(); l.State != stateDraining && !last.IsZero() && now.Sub(last) > deadAfter {
+		l.Alive, l.Why = false, fmt.Sprintf("the watchdog has not run for %v", now.Sub(last).Round(time.Second))
+	}
+	return l
+}
+
 // TimerHealth is about a timer that is held.
 type TimerHealth struct {
 	Worker   string        `json:"worker"`

@@ -55,14 +55,14 @@ func (m *metrics) open(o Options, r *slotSet, w *watchdog.Watchdog, programs boo
 		providers = append(providers, o.MeterProvider)
 	}
 	if o.Metrics != "" {
-		provider, handler, err := meters.NewPrometheus(m.log)
+		shown, err := o.exposed.orNew(m.log)
 		if err != nil {
 			return err
 		}
-		if m.endpoint, err = endpoint.Listen(o.Metrics, m.routes(handler), m.log); err != nil {
+		if m.endpoint, err = endpoint.Listen(o.Metrics, m.routes(shown.handler), m.log); err != nil {
 			return err
 		}
-		providers = append(providers, provider)
+		providers = append(providers, shown.provider)
 	}
 	for _, p := range providers {
 		made, err := meters.New(p, m.pool, m.reading)
@@ -74,8 +74,24 @@ func (m *metrics) open(o Options, r *slotSet, w *watchdog.Watchdog, programs boo
 	return nil
 }
 
+// exposed is a provider, and what shows its values to Prometheus.
+type exposed struct {
+	provider metric.MeterProvider
+	handler  http.Handler
+}
+
+// orNew returns a new one if there is none.
+func (e exposed) orNew(log *slog.Logger) (exposed, error) {
+	if e.provider != nil {
+		return e, nil
+	}
+	provider, handler, err := meters.NewPrometheus(log)
+	return exposed{provider, handler}, err
+}
+
 func (m *metrics) routes(handler http.Handler) http.Handler {
-	return endpoint.Routes(handler, func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy })
+	ready := func() (any, bool) { h := m.health(time.Now()); return h, h.Healthy }
+	return endpoint.Routes(handler, ready, func() (any, bool) { l := m.liveness(time.Now()); return l, l.Alive })
 }
 
 // start starts the endpoint and the sinks.

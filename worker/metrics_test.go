@@ -324,7 +324,7 @@ func TestT14_WatchdogEvents(t *testing.T) {
 	require.Contains(t, f.log.String(), `level=ERROR msg="timers: reaper panicked"`)
 }
 
-// T14: a health check can rely on the status: 200 only if the worker takes batches and its
+// T14, M5: a health check can rely on the status: 200 only if the worker takes batches and its
 // watchdog looks after them.
 func TestT14_Health(t *testing.T) {
 	t.Parallel()
@@ -360,8 +360,15 @@ func TestT14_Health(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"no slot is left"}, h.Why)
 
+	later := time.Now().Add(deadAfter + time.Second)
+	dead := f.metrics.liveness(later)
+	require.False(t, dead.Alive)
+	require.Contains(t, dead.Why, "the watchdog has not run for 1m")
+	require.True(t, f.metrics.liveness(time.Now()).Alive)
+
 	f.metrics.state.Store(stateDraining)
 	f.watchdog.Stop()
+	require.Equal(t, liveness{Alive: true, State: stateDraining}, f.metrics.liveness(later))
 	status, h = f.ask()
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, []string{"it is draining", "the watchdog is late or does not run", "no slot is left"}, h.Why)

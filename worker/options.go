@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/feedclient"
 	"github.com/stint-run/stint/internal/run/calls"
+	"github.com/stint-run/stint/internal/run/traces"
 	"github.com/stint-run/stint/internal/temporal/embedded"
 	"github.com/stint-run/stint/internal/web/endpoint"
 	"github.com/stint-run/stint/job"
@@ -97,8 +99,8 @@ type Options struct {
 	// Logger gets the worker's log. Default: slog.Default().
 	Logger *slog.Logger
 	// Metrics is the HOST:PORT of an HTTP endpoint for as long as the worker runs: GET /metrics is for
-	// Prometheus, GET /health returns the worker's state (see [Health]), with status 503 if it is not
-	// healthy. A port alone listens on this machine only; port 0 takes a free one (see
+	// Prometheus, GET /health, or /readyz, returns the worker's state (see [Health]), with status 503 if it is not
+	// healthy, GET /livez says whether the process should be left alone. A port alone listens on this machine only; port 0 takes a free one (see
 	// [Worker.MetricsAddress]). There is no authentication. Default: none.
 	Metrics string
 	// MeterProvider gets the same metrics, for programs that use OpenTelemetry themselves. The caller
@@ -119,9 +121,11 @@ type Options struct {
 	NoWorkflows bool
 	NoIO        bool
 
-	alone bool     // see embedded.Alone
-	reads []string // the same
-	label string   // see embedded.Among
+	alone   bool           // see embedded.Alone
+	reads   []string       // the same
+	label   string         // see embedded.Among
+	exposed exposed        // see embedded.Expose
+	tracer  *traces.Tracer // see embedded.Trace; nil: nobody traces
 	// sampler tries a sample of a job with the worker: see embedded.Sample; nil: nobody does.
 	sampler calls.Sampler
 }
@@ -286,7 +290,11 @@ func init() {
 		o.alone, o.reads = true, reads
 	}
 	embedded.SetSampler = func(options, sampler any) { options.(*Options).sampler = sampler.(calls.Sampler) }
+	embedded.SetTracer = func(options, tracer any) { options.(*Options).tracer = tracer.(*traces.Tracer) }
 	embedded.SetAmong = func(options any, label string) { options.(*Options).label = label }
+	embedded.SetExposed = func(options any, provider metric.MeterProvider, handler http.Handler) {
+		options.(*Options).exposed = exposed{provider, handler}
+	}
 }
 
 // joiner joins the parts of outputs as they come, if no other worker makes parts of these outputs.

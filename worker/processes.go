@@ -61,6 +61,9 @@ func (e processEnd) exit() int {
 func (h *processes) run(ctx context.Context, call *calls.Call, path string, argv []string, data dialogue) (processEnd, error) {
 	slot := call.Place.Describe().Slot
 	env := append(slices.Clip(h.env), h.options.slotEnv(h.worker, slot, 0)...)
+	if parent := call.Traceparent(); parent != "" {
+		env = append(env, "TRACEPARENT="+parent)
+	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Dir: h.dir, SysProcAttr: child.GroupAttributes()}
 	pipes, err := child.NewPipes(cmd)
 	if err != nil {

@@ -74,7 +74,8 @@ type program struct {
 // pending is a call under way.
 type pending struct {
 	items     int
-	records   bool // of CSV
+	records   bool   // of CSV
+	parent    string // see calls.Call.Traceparent
 	isolating bool
 	job       string
 	spend     func(job.Usage)          // counts what it has used
@@ -96,7 +97,7 @@ type pending struct {
 // begin reuses its memory for another call.
 func (c *pending) begin(items, room int, isolating bool, of *calls.Call, job string) {
 	clear(c.results) // of errors
-	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, slow: of.SlowDown, spend: of.Spend, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
+	*c = pending{items: items, room: room, isolating: isolating, job: job, records: of.Records, parent: of.Traceparent(), slow: of.SlowDown, spend: of.Spend, doubt: of.Doubt(), results: c.results[:0], values: c.values[:0]}
 }
 
 // keep adds a copy of a result: its value is part of a frame that is about to be overwritten. Its error
@@ -213,7 +214,7 @@ func (p *program) begin(ctx context.Context, c *pending, at *callPlace, item fun
 		c.doubt()
 	}
 	p.mu.Unlock()
-	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single, c.records)
+	at.frame = frames.AppendCall(at.frame[:0], id, c.items, item, p.host.single, c.records, c.parent)
 	written := p.outbox.Write(at.frame, func(write func()) {
 		defer trap.OnDone(ctx, "ending a call", p.host.dependencies.defect, func() { cut(id) })()
 		write()

@@ -239,6 +239,7 @@ func (s *slotServer) makeCalls(requests <-chan wire.CallFrame) {
 	defer solo.Close()
 	for call := range requests {
 		c.call.Store(call.ID)
+		solo.Spans = calls.Under(call.Traceparent)
 		items := call.Items
 		if call.Item != nil {
 			items = []json.RawMessage{call.Item}

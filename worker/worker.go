@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/base/build"
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/procs"
 	"github.com/stint-run/stint/internal/base/trap"
@@ -131,7 +132,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivitySlot, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Version: o.Version, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Hooks: o.hooks(name), Worker: name, Version: o.Version, Tracer: o.tracer, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
 		Pollers: func(ctx context.Context, pool string, logic int) (int, error) {
 			found, err := lookup.Pollers(ctx, temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, wire.AtLogic(wire.PoolQueue(pool), logic), wire.AtLogic(wire.IOQueue(pool), logic))
 			return len(found), err
@@ -201,14 +202,14 @@ func (w *Worker) build(c client.Client, p *permits.Permits) error {
 func (w *Worker) coordinator(c client.Client, logic int) sdkworker.Worker {
 	coordinator := sdkworker.New(c, wire.AtLogic(wire.WorkflowQueue, logic), w.sdkOptions(sdkworker.Options{
 		DisableEagerActivities: true, LocalActivityWorkerOnly: true,
-		Identity:                     wire.CoordinatorIdentity(w.set.worker, w.pool),
+		Identity:                     wire.Identity{Worker: w.set.worker, Pool: w.pool}.String(),
 		StickyScheduleToStartTimeout: sticky,
 	}))
 	entry.Workflows{
 		wire.WorkflowJob:     entry.Workflow(workflows.Job),
 		wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
 		wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
-	}.Register(coordinator)
+	}.Watched(w.options.traceWorkflow()).Register(coordinator)
 	coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 	return coordinator
 }
@@ -217,7 +218,7 @@ func (w *Worker) coordinator(c client.Client, logic int) sdkworker.Worker {
 func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
 	io := sdkworker.New(c, wire.AtLogic(wire.IOQueue(w.pool), logic), w.sdkOptions(sdkworker.Options{
 		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
-		Identity: wire.WorkerIdentity(w.set.worker, w.options.Version, ""),
+		Identity: w.identity().String(),
 	}))
 	all := entry.Activities{}
 	entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
@@ -237,6 +238,11 @@ func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
 	return io
 }
 
+// identity is what the worker says of itself where it polls for activities.
+func (w *Worker) identity() wire.Identity {
+	return wire.Identity{Worker: w.set.worker, Slots: w.options.Slots, Program: build.This().Short(), Version: w.options.Version, Process: procs.Own()}
+}
+
 // batchQueue is a task queue of batches.
 type batchQueue struct {
 	name   string
@@ -251,7 +257,7 @@ func (w *Worker) batches(c client.Client, queue batchQueue, p *permits.Permits) 
 	}
 	batches := sdkworker.New(c, queue.name, w.sdkOptions(sdkworker.Options{
 		DisableWorkflowWorker: queue.pinned,
-		Tuner:                 tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, w.options.Version, procs.Own()),
+		Tuner:                 tuner, WorkerStopTimeout: w.options.Drain, Identity: w.identity().String(),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
@@ -262,7 +268,7 @@ func (w *Worker) batches(c client.Client, queue batchQueue, p *permits.Permits) 
 		return batches, nil
 	}
 	// The legs of feeds run beside their batches.
-	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Register(batches)
+	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Watched(w.options.traceWorkflow()).Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
 	return batches, nil
 }

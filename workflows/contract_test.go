@@ -117,7 +117,7 @@ func typeName(t reflect.Type) string {
 // forPeople are folders and types whose JSON only commands print, or HTTP serves. wired are those that a method of
 // another type encodes.
 var (
-	forPeople = []string{"starter.", "internal/web/gateway.", "internal/predict.", "internal/temporal/devserver.", "worker.", "internal/run/watchdog."}
+	forPeople = []string{"starter.", "internal/web/gateway.", "internal/web/page.", "internal/web/jobmetrics.", "internal/release.", "internal/base/build.", "internal/test/clustertest.", "internal/predict.", "internal/temporal/devserver.", "worker.", "internal/run/watchdog."}
 	wired     = []string{
 		"internal/wire.wireInline", "internal/data/outputs.splitList", "internal/data/outputs.ListedPart",
 		"internal/wire.quotedItems", "jobs.givenInput", "jobs.givenState", "job.jsonSpec", "job.jsonFeed", "job.jsonLoop", "jobs.Listed", "jobs.Scheduled", "internal/data/loops.Tick",

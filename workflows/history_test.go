@@ -258,8 +258,8 @@ func TestHistory_EventsPerBatch(t *testing.T) {
 	require.Less(t, bytesOf/batches, 2000)
 }
 
-// Jobs on a real server, each with the expected result. Their histories replay, and with -record
-// are kept.
+// M9: jobs on a real server, each with the expected result, and samples of their lives. Their histories replay, and with
+// -record are kept.
 func TestHistory_Jobs(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -299,6 +299,7 @@ func TestHistory_Jobs(t *testing.T) {
 			}
 			s := setup(t)
 			j, report := test.run(t, s, "job-"+test.name)
+			requireSampled(t, report)
 			for name, h := range j.histories(report.Legs) {
 				require.NoError(t, replay(h), name)
 				if *record {
@@ -306,6 +307,18 @@ func TestHistory_Jobs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// requireSampled fails unless the samples of a job show what its report counts: M9, of jobs of every kind.
+func requireSampled(t *testing.T, r job.Report) {
+	t.Helper()
+	require.Nil(t, r.Life)
+	require.NotEmpty(t, r.Samples)
+	last := r.Samples[len(r.Samples)-1]
+	require.Equal(t, []int64{r.OK, r.Failed, r.Reused}, []int64{last.OK, last.Failed, last.Reused})
+	if r.Ended != nil {
+		require.False(t, last.At.After(*r.Ended))
 	}
 }
 

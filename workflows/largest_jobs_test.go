@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/failures"
 	stored "github.com/stint-run/stint/internal/data/ledger"
@@ -66,12 +67,12 @@ var bounds = []struct {
 		job.Output.Split wire.ReportInput.Location wire.FailuresResult.Location`},
 	// A host, a process and a pool: see worker.New.
 	{foreign, 6*64 + 20 + limits.MaxName, `
-		wire.SlotRef.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.ForcedEnd.Worker
+		wire.SlotRef.Worker wire.PoolWorker.Name job.WorkerShare.Worker job.SlowBatch.Worker job.ForcedEnd.Worker
 		wire.ProcessResult.Worker wire.PlanResult.Worker wire.PlanLoopResult.Worker`},
 
 	{plain, limits.MaxName, `
 		wire.Ref.Job job.Report.Job job.Report.Pool job.Report.UnservedPools job.StageReport.Stage
-		job.StageReport.Pool wire.Task.Stage wire.StageBound.Stage wire.HookInput.Pool
+		job.StageReport.Pool job.SlowBatch.Stage wire.Task.Stage wire.StageBound.Stage wire.HookInput.Pool
 		wire.HookInput.Name wire.ServedInput.Pools wire.ServedInput.Known
 		wire.ServedResult.Unserved job.Settings.Windows`},
 	{plain, 2*limits.MaxName + 200, "job.HookRun.Hook job.ForcedEnd.Batch"},
@@ -132,6 +133,8 @@ var bounds = []struct {
 	{list, limits.MaxStragglers, "job.Outcomes.Stragglers"},
 	{list, limits.MaxWorkers, "job.Outcomes.Workers"},
 	{list, limits.MaxVersions, "job.Outcomes.Versions wire.StartInput.Versions"},
+	{list, limits.MaxSlowest, "job.Outcomes.Slowest"},
+	{list, samples.MaxBytes, "job.Outcomes.Life wire.StartInput.Life"},
 	{list, pool.MaxWorkers, "wire.LegOutcomes.Pool wire.PoolReport.Workers wire.PoolView.Workers"},
 	{list, 60, "job.Report.Hooks"},                                                    // 20 of each stage
 	{list, 1000, "wire.FinishInput.Earlier job.Redrive.Runs wire.StartInput.Earlier"}, // runs of one job
@@ -402,6 +405,7 @@ func (l *fullest) set(v reflect.Value, field string) {
 // special fills values of types that have their own bounds.
 func (l *fullest) special(v reflect.Value) bool {
 	switch v.Interface().(type) {
+	case []job.Sample: // they are made where a report arrives
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(1<<33, 123456789).UTC()))
 	case job.Spec:

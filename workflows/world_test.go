@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/assert"
@@ -45,6 +47,7 @@ type world struct {
 	salvage     []wire.CommitInput
 	redrive     *job.Redrive
 	spent, lost job.Usage         // by earlier runs
+	life        samples.Packed    // of earlier runs
 	merged      wire.FinishResult // of a redrive
 	version     int               // of the logic; the present one
 
@@ -181,15 +184,46 @@ func (w *world) salvaged() (all []json.RawMessage) {
 func (w *world) run() (job.Report, error) {
 	w.t.Helper()
 	in := wire.JobInput{StartInput: wire.StartInput{Spec: w.spec, Resume: w.resume, Redrive: w.redrive, Version: w.version, Salvage: w.salvaged(), Spent: w.spent, Lost: w.lost}}
+	in.Life = w.life
 	for {
 		var report job.Report
 		var next wire.JobInput
 		again, err := w.runOnce(Job, in, &report, &next)
 		if !again {
+			w.requireLife(report, err)
 			return report, err
 		}
 		in = next
 	}
+}
+
+// requireLife fails unless the samples of a job that has ended add up to what its report counts.
+func (w *world) requireLife(r job.Report, err error) {
+	w.t.Helper()
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		r = job.Report{}
+		_ = app.Details(&r) // there are none if the input was refused
+	}
+	life := r.Life.Series()
+	sum := life.Sum()
+	if w.life == nil || r.Planned > 0 { // it has counted what earlier runs have done
+		require.Equal(w.t, []int64{r.OK, r.Failed, r.Reused}, sum[:samples.Expiries], "%s", r.State)
+	}
+	if w.life == nil {
+		require.Equal(w.t, []int64{r.Expiries, r.Crashes, r.Retries}, sum[samples.Expiries:])
+	}
+	shown := r.WithSamples()
+	require.Nil(w.t, shown.Life)
+	require.LessOrEqual(w.t, len(shown.Samples), samples.Most)
+	for i, s := range shown.Samples {
+		if i > 0 {
+			require.False(w.t, s.At.Before(shown.Samples[i-1].At))
+		}
+		if w.runs == 1 && r.Ended != nil { // with each run the clock of the environment begins anew
+			require.False(w.t, s.At.After(*r.Ended), "%v, and the end is at %v", s.At, r.Ended)
+		}
+	}
+	require.LessOrEqual(w.t, len(r.Slowest), limits.MaxSlowest)
 }
 
 // mustRun runs a job that has to complete.

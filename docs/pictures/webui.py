@@ -1,11 +1,13 @@
-"""Takes a picture of a job in the web UI, with headless Chromium.
+"""Takes a picture of a job in the web UI, or on stint's page, with headless Chromium.
 
     python3 docs/pictures/webui.py stint docs/pictures/webui.png
     python3 docs/pictures/webui.py stint docs/pictures/pipeline.png pipeline
+    python3 docs/pictures/webui.py stint docs/pictures/page.png page
 
 It starts a server, workers and a job over examples/data, waits until it has completed (a page that still changes is never done for a
 headless browser), has Chromium (that of Debian, or another one in CHROMIUM) draw the page with what the job says of itself, and ends
-everything. The second job is that of examples/pipeline.
+everything. The second job is that of examples/pipeline; the third one is drawn on
+stint's page, which needs no waiting: the server makes it.
 """
 
 import json
@@ -43,6 +45,35 @@ def strikes(stint):
     stint.ask("start", "--pool", "strikes", "--name", "strikes", "examples/data/birdstrikes.csv", "-o", "strikes.jsonl", "--batch-items", "500", "--wait")
 
 
+def looked_at(stint):
+    """A job that takes some seconds, some of whose items fail."""
+    stint.worker("strikes", "--serve", "python3 fails.py", "--slots", "3")
+    Path(stint.work, "fails.py").write_text(FAILS)
+    stint.ask("start", "--pool", "strikes", "--name", "strikes", "examples/data/birdstrikes.csv", "-o", "strikes.jsonl", "--batch-items", "200", "--attempts", "1", "--wait")
+
+
+FAILS = """
+import random, sys, time
+sys.path.insert(0, "python")
+import stint
+
+class RateLimited(Exception): pass
+
+def one(record):
+    if "kestrel" in str(record):
+        return ValueError(f"no model for {record['Wildlife Species']!r}, {record['Wildlife Size']}")
+    if "Grackle" in str(record).title():
+        return RateLimited(f"the service has refused request {random.randrange(9999)} after {random.randrange(9)} s")
+    return record
+
+def score(records):
+    time.sleep(random.lognormvariate(-1.5, 0.7))
+    return [one(r) for r in records]
+
+stint.serve(score)
+"""
+
+
 def pipeline(stint):
     """The example, with a worker for each of its pools."""
     file, _, pools = Path(stint.work, "examples/pipeline/pipeline.yaml").read_text().partition("pools:\n")
@@ -53,7 +84,7 @@ def pipeline(stint):
     stint.ask("start", "-f", "pipeline.yaml", "--name", "pipeline", "--wait")
 
 
-JOBS = {"strikes": (strikes, "1280,860"), "pipeline": (pipeline, "1280,985")}
+JOBS = {"strikes": (strikes, "1280,860"), "pipeline": (pipeline, "1280,985"), "page": (looked_at, "1280,1000")}
 
 
 class Stint:
@@ -79,7 +110,10 @@ class Stint:
     def worker(self, pool, *args):
         self.start("worker", "--pool", pool, "--allow", ".", *args)
 
-    def page(self, name):
+    def page(self, kind):
+        name = "strikes" if kind == "page" else kind
+        if kind == "page":
+            return f"http://127.0.0.1:{self.ui}/stint/jobs/{name}"
         run = json.loads(self.ask("status", name, "--json").stdout)["run"]
         return f"http://127.0.0.1:{self.ui}/namespaces/default/workflows/{name}/{run}/user-metadata"
 
@@ -91,7 +125,7 @@ class Stint:
 
 def main():
     if len(sys.argv) not in (3, 4) or sys.argv[3:] and sys.argv[3] not in JOBS:
-        sys.exit("usage: webui.py STINT PICTURE [strikes|pipeline]")
+        sys.exit("usage: webui.py STINT PICTURE [strikes|pipeline|page]")
     program, picture = str(Path(shutil.which(sys.argv[1]) or sys.argv[1]).resolve()), Path(sys.argv[2]).resolve()
     name = (sys.argv[3:] or ["strikes"])[0]
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -104,7 +138,7 @@ def main():
             stint.server()
             run(stint)
             subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}",
-                            "--virtual-time-budget=20000", f"--user-data-dir={work}/chromium", f"--screenshot={picture}", stint.page(name)],
+                            "--timeout=5000" if name == "page" else "--virtual-time-budget=20000", f"--user-data-dir={work}/chromium", f"--screenshot={picture}", stint.page(name)],
                            check=True, stderr=subprocess.DEVNULL, timeout=LIMIT)
         finally:
             stint.end()

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/reuse"
 	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/data/unique"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"golang.org/x/sync/errgroup"
@@ -28,6 +29,8 @@ type ReusePlan struct {
 	Changed int64 `json:"changed"`
 	Again   int64 `json:"again"`
 	Invalid int64 `json:"invalid"`
+	// Equal are those that are not reused, and equal one before them, if the job calls these once.
+	Equal int64 `json:"equal,omitempty"`
 	// Of is the earlier run. Gone are those of its results whose items are not there any more.
 	Of   wire.ReuseOffer `json:"of"`
 	Gone int64           `json:"gone"`
@@ -64,6 +67,10 @@ func planReuse(ctx context.Context, access *store.Access, spec job.Spec, stdin i
 		return ReusePlan{}, err
 	}
 	l := &lookup{ctx: ctx, examples: map[string]string{}}
+	if spec.Unique {
+		l.finder = unique.NewFinder("")
+		defer l.finder.Close()
+	}
 	if err := l.begin(reuse.Offer{Own: own, From: from}, spec); err != nil {
 		return ReusePlan{}, err
 	}
@@ -90,6 +97,7 @@ type lookup struct {
 	index    *reuse.Index
 	cursor   *reuse.Cursor
 	seen     reuse.Seen
+	finder   *unique.Finder // of items that are not reused; nil: each is called
 }
 
 // begin opens what the store has.
@@ -187,6 +195,11 @@ func (l *lookup) item(shape *wire.Shape, item *records.Item) error {
 		l.note(&l.plan.Invalid, KindInvalid, item)
 		return nil
 	}
+	if l.finder != nil && found.Match != reuse.Same {
+		if err := l.finder.Add(shape, item); err != nil {
+			return err
+		}
+	}
 	if found.Match != reuse.New && !found.None {
 		l.seen.Add(found.Item, 1)
 	}
@@ -216,6 +229,10 @@ func example(line []byte) string {
 
 // end counts what is gone.
 func (l *lookup) end() (ReusePlan, error) {
+	var err error
+	if l.plan.Equal, err = twins(l.finder); err != nil {
+		return l.plan, err
+	}
 	l.plan.Examples = l.examples
 	l.plan.Gone = max(0, l.plan.Of.Items-l.seen.Count())
 	if l.plan.Gone == 0 {

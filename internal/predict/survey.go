@@ -19,9 +19,11 @@ type Survey struct {
 	// OldFiles is how many inputs were left out, because earlier runs have completed them.
 	OldFiles int   `json:"old_files,omitempty"`
 	Items    int64 `json:"items"`
-	Bytes    int64 `json:"bytes"` // uncompressed
-	Batches  int64 `json:"batches"`
-	Legs     int64 `json:"legs"`
+	// Equal are those that equal one before them, if the job calls these once.
+	Equal   int64 `json:"equal,omitempty"`
+	Bytes   int64 `json:"bytes"` // uncompressed
+	Batches int64 `json:"batches"`
+	Legs    int64 `json:"legs"`
 	// Steps are those that each batch of a pipeline goes through, one execution each, at most: one in a case of a
 	// switch is passed by if no item of the batch belongs to it. 0: the job has no stages.
 	Steps int `json:"steps,omitempty"`
@@ -60,6 +62,9 @@ func TakeSurvey(ctx context.Context, access *store.Access, spec job.Spec, stdin 
 	from := inputs.New(access, stdin)
 	defer from.Close()
 	s, err := survey(ctx, from, spec)
+	if err == nil && spec.Unique {
+		s.Equal, err = countEqual(ctx, from, s.table)
+	}
 	return s, ledger.Plain(err)
 }
 

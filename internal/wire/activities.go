@@ -137,10 +137,11 @@ type FinishResult struct {
 	Gone int64 `json:"gone,omitempty"`
 	// Failures are the groups of the error records.
 	Failures []job.FailureGroup `json:"failures,omitempty"`
-	// Only after a redrive: how many items it has run again, the manifests of the merged state, and the
-	// first of the errors that remain.
+	// Manifests are those of the published state, if these are others than Finish was given: of a redrive that is merged,
+	// or of a job whose items have outcomes of equal ones.
+	Manifests []string `json:"manifests,omitempty"`
+	// Only after a redrive: how many items it has run again, and the first of the errors that remain.
 	Redriven   int64           `json:"redriven,omitempty"`
-	Manifests  []string        `json:"manifests,omitempty"`
 	FirstError *job.FirstError `json:"first_error,omitempty"`
 }
 

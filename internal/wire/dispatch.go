@@ -17,6 +17,8 @@ type LegState struct {
 	Window int       `json:"window"`         // places in the window to begin with
 	Last   bool      `json:"last,omitempty"` // no leg comes after it
 	Limits LegLimits `json:"limits,omitzero"`
+	// Grain is that of the life of the job (see [samples.Packed.Grain]).
+	Grain int `json:"grain,omitempty"`
 	// SlowDowns is how many requests to slow down the job has heard of from this leg.
 	SlowDowns int `json:"slow_downs,omitempty"`
 	// Known is how many calls the workers that the job knows of make at once, Reports how often it has heard of others

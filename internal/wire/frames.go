@@ -32,6 +32,8 @@ type CallFrame struct {
 	Items []json.RawMessage `json:"items"`
 	Item  json.RawMessage   `json:"item"`
 	CSV   bool              `json:"csv"` // the items are records of CSV
+	// Traceparent is the call's span, as the W3C's header names it. Empty: nobody traces.
+	Traceparent string `json:"traceparent"`
 }
 
 // AcquiredFrame answers an [AcquireFrame].

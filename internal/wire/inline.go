@@ -161,10 +161,18 @@ type Again struct {
 	// Reused means that the line is not an error record: Bytes has the item's result, which an earlier run had, with the
 	// ends of its lines.
 	Reused bool `json:"reused,omitempty"`
+	// Twin, if it is set, means that the line is not an error record: it is the ordinal of an equal item before this one,
+	// whose outcome the item gets. Failure says where the item comes from, Bytes has its digest if its result is kept for
+	// a later run.
+	Twin *int64 `json:"twin,omitempty"`
 }
 
 // IsRecord reports whether the line is an error record: others only say which items have no result, or several.
-func (a *Again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil && !a.Reused }
+func (a *Again) IsRecord() bool { return !a.Dropped && !a.Silent && a.Lines == nil && !a.HasOutcome() }
+
+// HasOutcome reports whether the line says what an item comes to without a call of its own. It passes all steps of a
+// pipeline.
+func (a *Again) HasOutcome() bool { return a.Reused || a.Twin != nil }
 
 // ItemLine returns the line of a dropped item; nil if it was not kept.
 func (a *Again) ItemLine() []byte {

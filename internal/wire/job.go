@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/job"
 )
 
@@ -32,6 +33,8 @@ type StartInput struct {
 	Lost  job.Usage `json:"lost,omitzero"`
 	// Versions are those of handlers that have done batches of the earlier runs, according to their reports.
 	Versions []job.WorkerShare `json:"versions,omitempty"`
+	// Life is that of the earlier runs, according to their reports.
+	Life samples.Packed `json:"life,omitempty"`
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
 	// manifests name.
 	Earlier []string `json:"earlier,omitempty"`

@@ -21,6 +21,9 @@ type Books struct {
 	Reused  int64 `json:"reused,omitempty"`
 	Changed int64 `json:"changed,omitempty"`
 	Again   int64 `json:"again,omitempty"`
+	// Equal are those of [job.Totals], without those that are Waiting for their outcome.
+	Equal   int64 `json:"equal,omitempty"`
+	Waiting int64 `json:"waiting,omitempty"`
 	// Lines are those of the results of a job that flattens them.
 	Lines int64 `json:"lines,omitempty"`
 	// Discarded are items of a feed that were removed before they were run.
@@ -74,6 +77,10 @@ type Entry struct {
 	Reused  int64 `json:"u,omitempty"`
 	Changed int64 `json:"uc,omitempty"`
 	Again   int64 `json:"ua,omitempty"`
+	// Equal are items that have the outcome of an equal one, and Waiting those that will have it: see package unique. These
+	// are among OK and Dropped until then, and have a line that says what they wait for.
+	Equal   int64 `json:"uq,omitempty"`
+	Waiting int64 `json:"uw,omitempty"`
 	// Lines are those of the results of a job that flattens them; in any other job each result is one.
 	Lines int64 `json:"ln,omitempty"`
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
@@ -151,6 +158,8 @@ type Done struct {
 	Delivered bool `json:"delivered,omitempty"`
 	// Kept: the output is one file, or was to be, and went into a device or a pipe: the parts are what is kept of it.
 	Kept bool `json:"kept,omitempty"`
+	// Filled are the manifests in which items have the outcomes of equal ones; empty: there are none.
+	Filled []string `json:"filled,omitempty"`
 	Merged
 }
 
@@ -210,6 +219,11 @@ func (r Ref) MergedSourcesKey() string { return path.Join(r.Run, "sources-merged
 // MergedManifestKey is described with [Ref.MergedSourcesKey].
 func (r Ref) MergedManifestKey(n int) string {
 	return path.Join(r.Run, "manifests", fmt.Sprintf("merged-%08d.jsonl", n))
+}
+
+// FilledManifestKey is the key of manifest n of those in which a run's items have the outcomes of equal ones.
+func (r Ref) FilledManifestKey(n int) string {
+	return path.Join(r.Run, "manifests", fmt.Sprintf("filled-%08d.jsonl", n))
 }
 
 // DoneKey returns the object that says what the run has published.

@@ -100,49 +100,6 @@ const versionMark = "#"
 // IOQueue returns the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
 
-// CoordinatorIdentity returns how a worker of a pool identifies itself when it coordinates jobs: one that is idle is
-// found by it.
-func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
-
-const poolMark = " · pool "
-
-// PoolOf returns the pool in a coordinator's identity; "" if it has none.
-func PoolOf(identity string) string {
-	_, pool, _ := strings.Cut(identity, poolMark)
-	return pool
-}
-
-// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, the version of its handler,
-// and its process as procs.Own names it. The latter two may be "".
-func WorkerIdentity(worker, version, process string) string {
-	if version != "" {
-		worker += handlerMark + version
-	}
-	if process != "" {
-		worker += processMark + process
-	}
-	return worker
-}
-
-const (
-	handlerMark = " · version "
-	processMark = " · process "
-)
-
-// WorkerOf returns the worker in an identity, and its process; "": the identity has none.
-func WorkerOf(identity string) (worker, process string) {
-	worker, process, _ = strings.Cut(identity, processMark)
-	worker, _, _ = strings.Cut(worker, handlerMark)
-	return worker, process
-}
-
-// VersionOf returns the version of the handler in an identity; "": it has none.
-func VersionOf(identity string) string {
-	identity, _, _ = strings.Cut(identity, processMark)
-	_, version, _ := strings.Cut(identity, handlerMark)
-	return version
-}
-
 // LegID returns the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s%d", LegsPrefix(job), leg) }
 

@@ -26,9 +26,27 @@ type SourceTable struct {
 	Machine string `json:"machine,omitempty"`
 	// Reuse says how the run uses results of an earlier one. Nil: it does not, and keeps none.
 	Reuse *Reuse `json:"reuse,omitempty"`
+	// Twins lists the items that equal one before them. Nil: nobody has looked for any, or there are none.
+	Twins *Twins `json:"twins,omitempty"`
 	// Perm are the access rights that all sources grant which are local files; 0: there are none.
 	Perm fs.FileMode `json:"perm,omitempty"`
 }
+
+// Twins names the list of a run's items that equal one before them, its twin: blocks, then where each of them begins.
+type Twins struct {
+	// Format is [TwinsFormat].
+	Format int    `json:"format"`
+	Key    string `json:"key"`
+	Items  int64  `json:"items"` // of the run
+	Count  int64  `json:"count"` // of these, in the list
+	Blocks int64  `json:"blocks"`
+	// BlockBytes are those of all blocks; Sum is the CRC-32C of what follows them.
+	BlockBytes int64  `json:"block_bytes"`
+	Sum        uint32 `json:"sum"`
+}
+
+// TwinsFormat is the number of the form of these lists.
+const TwinsFormat = 1
 
 // CompletedFiles is the first line of a list of the files that runs of one name have completed.
 type CompletedFiles struct {

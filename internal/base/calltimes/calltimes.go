@@ -3,6 +3,8 @@
 package calltimes
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -63,6 +65,83 @@ func Parse(text string) *Timer {
 		}
 	}
 	return t
+}
+
+// Plus returns the calls of both; either may be nil, which has none.
+func (t *Timer) Plus(o *Timer) *Timer {
+	if t == nil || o == nil {
+		return cmp.Or(t, o)
+	}
+	sum := *t
+	sum.Include(o)
+	return &sum
+}
+
+// Part returns the calls between two shares of the whole if those of each class come evenly one after the other, so that
+// the parts of adjacent shares add up. It returns nil if there are none, or t is nil. The longest call is in every part
+// that has one of its class.
+func (t *Timer) Part(from, to, whole int64) *Timer {
+	if t == nil {
+		return nil
+	}
+	part, last := &Timer{}, -1
+	for class, n := range t.counts {
+		if part.counts[class] = n*to/whole - n*from/whole; part.counts[class] > 0 {
+			last = class
+		}
+	}
+	if last < 0 {
+		return nil
+	}
+	part.longest = t.longest
+	if last < maxClass {
+		part.longest = min(t.longest, int64(1)<<(last+1)-1)
+	}
+	return part
+}
+
+// AppendTo appends the calls in a form that takes few bytes: the longest time in microseconds, a mask of the classes
+// that have calls, and how many each of them has. A nil timer appends nothing.
+func (t *Timer) AppendTo(b []byte) []byte {
+	if t == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(t.longest))
+	mask := uint64(0)
+	for class, n := range t.counts {
+		if n > 0 {
+			mask |= 1 << class
+		}
+	}
+	b = binary.AppendUvarint(b, mask)
+	for _, n := range t.counts {
+		if n > 0 {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return b
+}
+
+// Read reads what [Timer.AppendTo] has appended, and returns what follows. It returns nothing more after an error.
+func Read(b []byte) (t *Timer, rest []byte) {
+	t = &Timer{}
+	number := func() int64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > 1<<62 {
+			b = nil
+			return 0
+		}
+		b = b[size:]
+		return int64(n)
+	}
+	t.longest = number()
+	mask := number()
+	for class := range t.counts {
+		if mask&(1<<class) != 0 {
+			t.counts[class] = number()
+		}
+	}
+	return t, b
 }
 
 // Longest returns how long the longest call took; 0 if there was none.

@@ -5,6 +5,8 @@
 // decodes or encodes again, from the beginning, so every error is that of encoding/json. It gets only
 // types for which the two agree, which reflection decides once for each type: no methods of their own
 // for JSON or text, nothing recursive, usual tags (see types). The fuzz tests compare the two.
+//
+// A program without Go handlers has no use for it: built with the tag nofastjson it does not link it.
 package codec
 
 import (
@@ -15,8 +17,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	fastjson "github.com/goccy/go-json"
 )
 
 // Codec decodes and encodes JSON. It is comparable, and safe for concurrent use.
@@ -50,7 +50,7 @@ func ForEncoding(t reflect.Type) Codec { return choose(t, false) }
 func choose(t reflect.Type, decoding bool) Codec {
 	types := types{decoding: decoding}
 	if types.plain(t) {
-		return fast{clean: !types.raw}
+		return fastest(!types.raw)
 	}
 	return Standard
 }
@@ -68,38 +68,6 @@ func (standard) NewEncoder(w io.Writer) Encoder {
 type standardEncoder struct{ *json.Encoder }
 
 func (standardEncoder) Clean() bool { return false } // methods of values may write anything
-
-// fast is clean for types whose values the encoder writes all itself.
-type fast struct{ clean bool }
-
-func (fast) Unmarshal(data []byte, v any) error {
-	if fastjson.Unmarshal(data, v) == nil {
-		return nil
-	}
-	reflect.ValueOf(v).Elem().SetZero() // it may be filled in part
-	return json.Unmarshal(data, v)
-}
-
-func (f fast) NewEncoder(w io.Writer) Encoder {
-	e := fastjson.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return &fastEncoder{fast: e, standard: Standard.NewEncoder(w), clean: f.clean}
-}
-
-type fastEncoder struct {
-	fast     *fastjson.Encoder
-	standard Encoder
-	clean    bool
-}
-
-func (e *fastEncoder) Clean() bool { return e.clean }
-
-func (e *fastEncoder) Encode(v any) error {
-	if e.fast.Encode(v) == nil {
-		return nil
-	}
-	return e.standard.Encode(v)
-}
 
 // types looks for what is left to encoding/json.
 type types struct {

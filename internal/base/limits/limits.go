@@ -72,6 +72,7 @@ const (
 	MaxLaterErrors = 20
 	MaxWorkers     = 32
 	MaxForced      = 20
+	MaxSlowest     = 5
 	MaxGone        = 20
 	MaxStragglers  = 1000
 	// MaxNotes is how many notes about its inputs a job has at most.

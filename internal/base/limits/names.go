@@ -9,6 +9,7 @@ import (
 
 var (
 	namePattern      = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	beginningPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{0,8}Z?)?$`)
 	scheduledPattern = regexp.MustCompile(`^(.*)-([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
 )
 
@@ -31,6 +32,17 @@ func CheckPlainName(what, name string, limit int) error {
 	}
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("%s name %q: use lower-case letters, digits and dashes, beginning with a letter or digit", what, name)
+	}
+	return nil
+}
+
+// CheckBeginning returns an error if no job's name begins with a text: neither a plain one nor that of a scheduled job.
+func CheckBeginning(text string) error {
+	switch {
+	case len(text) > MaxName:
+		return fmt.Errorf("a job name is at most %d bytes long", MaxName)
+	case !beginningPattern.MatchString(text):
+		return fmt.Errorf("no job name begins with %q: use lower-case letters, digits and dashes, or a scheduled job's NAME-2026-11-21T03:00:00Z", text)
 	}
 	return nil
 }

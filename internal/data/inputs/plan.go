@@ -13,7 +13,9 @@ import (
 	"github.com/stint-run/stint/internal/data/ledger"
 	"github.com/stint-run/stint/internal/data/newfiles"
 	"github.com/stint-run/stint/internal/data/pipeline"
+	"github.com/stint-run/stint/internal/data/records"
 	"github.com/stint-run/stint/internal/data/store"
+	"github.com/stint-run/stint/internal/data/unique"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 )
@@ -31,6 +33,17 @@ type Lister interface {
 	// it writes to dir it does so below the run of in.Ref, under keys that no other table's share.
 	List(ctx context.Context, dir store.Dir, in wire.PlanInput) (*Table, error)
 }
+
+// Completer is a Lister that completes the table once its items can be read.
+type Completer interface {
+	Lister
+	// Complete completes the table of List, which is not written yet. What it writes to dir lies as what List writes.
+	Complete(ctx context.Context, dir store.Dir, in wire.PlanInput, table *Table, each EachItem) error
+}
+
+// EachItem calls fn with all items of a table, in their order, until it returns an error. An item is valid during the
+// call.
+type EachItem func(ctx context.Context, fn func(shape *wire.Shape, item *records.Item) error) error
 
 // Plan reads on through the sources, from where the last page ended, and returns the batches that it
 // finds. For the first page it writes the source table of what from lists. It keeps its place open
@@ -63,6 +76,7 @@ func (n *Inputs) Plan(ctx context.Context, dir store.Dir, in wire.PlanInput, fro
 // is of the same source table.
 func (n *Inputs) newPlanner(ctx context.Context, dir store.Dir, in wire.PlanInput, old *planner, from Lister, result *wire.PlanResult) (*planner, error) {
 	p := &planner{inputs: n, dir: dir, at: in.From, spoolers: map[int]chunker{}, meter: stall.NewMeter()}
+	defer stall.Include(ctx, p.meter).Close() // all items may be read before the first page
 	if old != nil {
 		p.spoolers, old.spoolers = old.spoolers, nil
 		old.Close()
@@ -89,6 +103,7 @@ func (p *planner) discard(ctx context.Context) {
 	defer cancel()
 	_, _ = p.dir.Sweep(ctx, ledger.SpoolsPrefix(p.listed), func(string) bool { return false })
 	_ = p.dir.Delete(ctx, newfiles.Key(p.listed))
+	_ = p.dir.Delete(ctx, unique.Key(p.listed))
 	_ = p.dir.Delete(ctx, p.listed)
 }
 
@@ -136,6 +151,11 @@ func (p *planner) list(ctx context.Context, in wire.PlanInput, from Lister) (key
 			if err := p.stdinHead(ctx, i); err != nil {
 				return "", err
 			}
+		}
+	}
+	if from, ok := from.(Completer); ok {
+		if err := from.Complete(ctx, p.dir, in, p.table, p.each); err != nil {
+			return "", err
 		}
 	}
 	return key, WriteTable(ctx, p.dir, key, p.table)
@@ -230,11 +250,12 @@ func (p *planner) skipAccepted(ctx context.Context, links ledger.List, steps int
 	err := ledger.Entries(ctx, p.dir, links, func(e ledger.OwnedEntry) error {
 		totals.OK += e.OK
 		totals.Failed += e.Failed
-		totals.Dropped += e.Dropped
+		totals.Dropped += e.Dropped - e.Waiting
 		totals.Lines += e.Lines
 		totals.Reused += e.Reused
 		totals.Changed += e.Changed
 		totals.Again += e.Again
+		totals.Equal += e.Equal + e.Waiting
 		totals.InputBytes += e.Length
 		if n := len(merged); n > 0 && merged[n-1].Source == e.Source &&
 			merged[n-1].Offset+merged[n-1].Length == e.Offset && merged[n-1].End() == e.First {

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -122,12 +123,67 @@ func (n *Inputs) DryAll(ctx context.Context, table *Table, index int) (*Range, e
 
 // DryRange opens all items of a source, of which there are so many, as [Inputs.Dry] reads it. The caller must close it.
 func (n *Inputs) DryRange(ctx context.Context, table *Table, index int, items int64) (*Range, error) {
-	source := &table.Sources[index]
+	return n.Dry(table).whole(ctx, index, items)
+}
+
+// whole opens all items of a source, of which there are so many.
+func (p *planner) whole(ctx context.Context, index int, items int64) (*Range, error) {
+	source := &p.table.Sources[index]
 	batch := wire.Batch{Source: index, Offset: source.Start, Length: math.MaxInt64 / 2, Count: items}
 	if source.Bundle != nil {
-		return n.bundleRange(ctx, table, batch)
+		return p.inputs.bundleRange(ctx, p.table, batch)
 	}
-	return n.plainRange(ctx, source, batch, n.Dry(table).Open(ctx, index, source.Start, -1)), nil
+	return p.inputs.plainRange(ctx, source, batch, p.Open(ctx, index, source.Start, -1)), nil
+}
+
+// Of what each reads at once.
+const (
+	eachItems = 4096
+	eachBytes = 256 << 10
+)
+
+// each is an [EachItem]. An input that should be a JSON array and is none ends where that shows; the plan of the input reports it.
+func (p *planner) each(ctx context.Context, fn func(*wire.Shape, *records.Item) error) error {
+	var chunk records.Chunk
+	for index := range p.table.Sources {
+		err := p.eachOf(ctx, index, &chunk, fn)
+		if errors.As(err, new(*records.ArrayError)) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) eachOf(ctx context.Context, index int, chunk *records.Chunk, fn func(*wire.Shape, *records.Item) error) error {
+	from, err := p.whole(ctx, index, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	from.all = true
+	defer from.Close()
+	return from.Each(ctx, chunk, fn)
+}
+
+// Each calls fn with all items that are left, which it reads into chunk, until fn returns an error.
+func (r *Range) Each(ctx context.Context, chunk *records.Chunk, fn func(*wire.Shape, *records.Item) error) error {
+	for {
+		if err := r.Next(chunk, eachItems, eachBytes); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for i := range chunk.Items {
+			if err := fn(r.Shape(), &chunk.Items[i]); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }
 
 // Shape returns the form of the items of the last chunk. It stays lines, or something else.

@@ -28,6 +28,8 @@ func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) 
 			return Unbalanced("bytes %d to %d of input %d are in no accepted part", before.Offset+before.Length, e.Offset, e.Source)
 		case e.OK+e.Failed+e.Discarded != e.Count:
 			return Unbalanced("the part with items %d to %d has %d outcomes", e.First, e.End()-1, e.OK+e.Failed+e.Discarded)
+		case e.Waiting > e.Dropped:
+			return Unbalanced("the part with items %d to %d has %d items without a result, and %d that wait for one", e.First, e.End()-1, e.Dropped, e.Waiting)
 		case e.Reused > e.OK:
 			return Unbalanced("the part with items %d to %d has %d results, and %d of an earlier run", e.First, e.End()-1, e.OK, e.Reused)
 		}
@@ -39,6 +41,8 @@ func CheckBooks(ctx context.Context, dir store.Dir, links Links, planned int64) 
 		b.Reused += e.Reused
 		b.Changed += e.Changed
 		b.Again += e.Again
+		b.Equal += e.Equal
+		b.Waiting += e.Waiting
 		b.Lines += e.Lines
 		b.Discarded += e.Discarded
 		if e.Part != "" {

@@ -56,6 +56,12 @@ func ReusedLine(ordinal int64, result []byte) *wire.ErrorLine {
 	return &wire.ErrorLine{Failure: job.Failure{Item: ordinal}, Again: wire.Again{Reused: true, Bytes: result}}
 }
 
+// TwinLine notes an item that gets the outcome of an equal one, the first. digest may be nil.
+func TwinLine(ordinal, first int64, origin records.Origin, digest []byte) *wire.ErrorLine {
+	failure := job.Failure{Item: ordinal, Source: origin.Source, Offset: origin.Offset}
+	return &wire.ErrorLine{Failure: failure, Again: wire.Again{Twin: &first, Bytes: digest}}
+}
+
 // LinesNote notes an item with so many lines of results.
 func LinesNote(at, lines int64) wire.ErrorLine {
 	return wire.ErrorLine{At: at, Again: wire.Again{Lines: &lines}}

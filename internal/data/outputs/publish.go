@@ -25,6 +25,8 @@ type Publication struct {
 	Spec   job.Spec
 	Links  ledger.Links // of what is published
 	Books  wire.Books   // of links
+	// Filled are the manifests of Links, if these have been made of others: see [Publication.Fill].
+	Filled []string
 	// Earlier are the runs of the job that this one takes the place of: Sweep removes what they have left, even if no
 	// manifest names them.
 	Earlier []string
@@ -36,7 +38,8 @@ type Publication struct {
 	// Failures are the groups of the error records: set with Errors.
 	Failures []job.FailureGroup
 
-	delivered, kept bool // see [wire.Done]
+	delivered, kept bool         // see [wire.Done]
+	accepted        ledger.Links // what the run has accepted, if Links have been made of that
 }
 
 // NewPublication opens the store of a run.
@@ -93,7 +96,10 @@ func (p *Publication) deliver(ctx context.Context) error {
 
 // WriteDone records in the store what is published.
 func (p *Publication) WriteDone(ctx context.Context) error {
-	d := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Failures: p.Failures, Books: p.Books, Delivered: p.delivered, Kept: p.kept, Merged: p.Merged}
+	d := wire.Done{
+		Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Failures: p.Failures, Books: p.Books, Delivered: p.delivered, Kept: p.kept,
+		Filled: p.Filled, Merged: p.Merged,
+	}
 	return ledger.WriteDone(ctx, &d, p.Dir, p.Ref)
 }
 
@@ -119,6 +125,40 @@ func (p *Publication) Publish(ctx context.Context, joiner Joiner) error {
 	})
 }
 
+// Fill has items get outcomes of equal ones: fill makes manifests of those that the run has accepted, and returns their
+// heads. If a run has published what was made before, it takes that: what it was made of may be gone.
+func (p *Publication) Fill(ctx context.Context, fill func(context.Context) ([]string, error)) error {
+	err := Once(ctx, p.adoptFilled, func(ctx context.Context) (err error) {
+		p.Filled, err = fill(ctx)
+		return err
+	})
+	if err == nil {
+		p.accepted, p.Links = p.Links, ledger.Along(p.Dir, p.Filled)
+	}
+	return err
+}
+
+func (p *Publication) adoptFilled(ctx context.Context) (bool, error) {
+	return p.anyDone(ctx, func(published *wire.Done) (bool, error) {
+		if len(published.Filled) == 0 || published.Books.Items != p.Books.Items {
+			return false, nil
+		}
+		p.Filled = published.Filled
+		return true, nil
+	})
+}
+
+// eachLink calls fn with all manifests: those of what is published, and before them those that the run has accepted, if
+// these are others.
+func (p *Publication) eachLink(ctx context.Context, fn func(ledger.Link) error) error {
+	if p.accepted != nil {
+		if err := p.accepted.Each(ctx, fn); err != nil {
+			return err
+		}
+	}
+	return p.Links.Each(ctx, fn)
+}
+
 // Once calls publish unless adopt finds its work done. If publish fails for good, adopt looks again:
 // another execution, one that was given up but continued, may have published meanwhile, and have removed
 // what this one still had to read.
@@ -140,6 +180,19 @@ func Once(ctx context.Context, adopt func(context.Context) (bool, error), publis
 
 // adopt takes over what a run has published already, if one has.
 func (p *Publication) adopt(ctx context.Context) (bool, error) {
+	return p.anyDone(ctx, func(published *wire.Done) (bool, error) {
+		if published.Books != p.Books {
+			return false, nil
+		}
+		if same, err := p.Matches(ctx, published); err != nil || !same {
+			return false, err
+		}
+		return true, p.RestoreSides(ctx, published)
+	})
+}
+
+// anyDone reports whether fn takes what one of the runs has published.
+func (p *Publication) anyDone(ctx context.Context, fn func(*wire.Done) (taken bool, err error)) (bool, error) {
 	runs, err := p.runs(ctx)
 	if err != nil {
 		return false, err
@@ -149,15 +202,11 @@ func (p *Publication) adopt(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if published == nil || published.Books != p.Books {
+		if published == nil {
 			continue
 		}
-		same, err := p.Matches(ctx, published)
-		if err != nil {
-			return false, err
-		}
-		if same {
-			return true, p.RestoreSides(ctx, published)
+		if taken, err := fn(published); taken || err != nil {
+			return taken, err
 		}
 	}
 	return false, nil
@@ -166,6 +215,9 @@ func (p *Publication) adopt(ctx context.Context) (bool, error) {
 // PublishNew publishes the output and the files beside it. If the output is a file, begin returns what is joined
 // of it already.
 func (p *Publication) PublishNew(ctx context.Context, begin func(context.Context) (Begun, error)) error {
+	if p.Books.Waiting > 0 {
+		return ledger.Unbalanced("%d items wait for the outcome of an equal one", p.Books.Waiting)
+	}
 	p.Output = job.Output{Location: p.Spec.Output}
 	publishSides, giveUp, err := p.writeSides(ctx, p.errorsSide(), p.droppedSide())
 	if err != nil {
@@ -182,9 +234,13 @@ func (p *Publication) runs(ctx context.Context) ([]string, error) {
 	return append([]string{p.Ref.Run}, slices.DeleteFunc(runs, func(run string) bool { return run == p.Ref.Run })...), err
 }
 
-// recorded returns the runs that have written the manifests.
+// recorded returns the runs that have written the manifests of what the run has accepted.
 func (p *Publication) recorded(ctx context.Context) (runs []string, err error) {
-	err = p.Links.Each(ctx, func(l ledger.Link) error {
+	accepted := p.Links
+	if p.accepted != nil {
+		accepted = p.accepted
+	}
+	err = accepted.Each(ctx, func(l ledger.Link) error {
 		if !slices.Contains(runs, l.Run) {
 			runs = append(runs, l.Run)
 		}

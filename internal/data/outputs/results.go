@@ -30,8 +30,8 @@ type Selection struct {
 }
 
 // Results copies a job's results, or its error records, to w in the order of its items. Of a job that
-// has not finished it copies those that have been committed, up to the first item that has not. It
-// returns the ordinal at which it ended; with a later report there may be more.
+// has not finished it copies those that have been committed, up to the first item that has not, or that waits for the
+// outcome of an equal one. It returns the ordinal at which it ended; with a later report there may be more.
 func Results(ctx context.Context, access ledger.Access, report job.Report, want Selection, w io.Writer) (int64, error) {
 	if report.Loop != nil {
 		return loopResults(ctx, access, report, want, w)
@@ -52,7 +52,7 @@ func Results(ctx context.Context, access ledger.Access, report job.Report, want 
 	found := pieces{0} // in the whole file
 	var failed error
 	err = new(ledger.Reader).Entries(ctx, dir, committed(report), next, func(e ledger.OwnedEntry) bool {
-		if e.First != next {
+		if e.First != next || e.Waiting > 0 {
 			return false
 		}
 		next = e.End()
@@ -342,7 +342,7 @@ func (f *Follower) Copy(ctx context.Context, access ledger.Access, report job.Re
 	}
 	slices.SortStableFunc(waiting, func(a, b ledger.OwnedEntry) int { return cmp.Compare(a.First, b.First) })
 	f.seen, f.waiting = seen, waiting
-	for len(f.waiting) > 0 && f.waiting[0].First == f.next {
+	for len(f.waiting) > 0 && f.waiting[0].First == f.next && f.waiting[0].Waiting == 0 {
 		err := copyPart(ctx, dir, f.waiting[0], f.Errors, w)
 		if hasMoved(err, report) {
 			return nil

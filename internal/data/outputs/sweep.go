@@ -49,7 +49,7 @@ func (p *Publication) Sweep(ctx context.Context) error {
 	earlier := slices.Sorted(maps.Keys(runs))
 	if !slices.Contains(recorded, p.Ref.Run) {
 		// A later run finds by the chain what is published, and this run has nothing in it.
-		published := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Merged: p.Merged}
+		published := wire.Done{Output: p.Output, Errors: p.Errors, Dropped: p.Dropped, Books: p.Books, Delivered: true, Kept: p.kept, Filled: p.Filled, Merged: p.Merged}
 		for _, run := range earlier {
 			if err := ledger.WriteDone(ctx, &published, p.Dir, wire.Ref{Run: run}); err != nil {
 				return err
@@ -77,7 +77,7 @@ func (p *Publication) SweepRun(ctx context.Context, run string, others ...string
 	for _, key := range others {
 		kept.add(key)
 	}
-	err := p.Links.Each(ctx, func(l ledger.Link) error {
+	err := p.eachLink(ctx, func(l ledger.Link) error {
 		for _, key := range []string{l.Key, l.Sources} {
 			if strings.HasPrefix(key, below) {
 				kept.add(key)

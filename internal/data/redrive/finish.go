@@ -27,23 +27,32 @@ type finisher struct {
 	*outputs.Publication
 	in     wire.FinishRedriveInput
 	inputs *inputs.Inputs
+	fill   Fill
 }
+
+// Fill gives items of a redrive that wait for it the outcome of an equal one. It returns the heads of manifests that have
+// these.
+type Fill func(ctx context.Context, dir store.Dir, again ledger.Links) ([]string, error)
 
 // Keep is called with what a redrive itself has recorded, once its output is published, and before its parts are
 // removed.
 type Keep func(ctx context.Context, dir store.Dir, again ledger.Links) error
 
 // Finish publishes the merged output of a redrive.
-func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire.FinishRedriveInput, keep Keep) (wire.FinishResult, error) {
+func Finish(ctx context.Context, access ledger.Access, n *inputs.Inputs, in wire.FinishRedriveInput, fill Fill, keep Keep) (wire.FinishResult, error) {
 	p, err := outputs.NewPublication(ctx, access, in.Ref, in.Spec)
 	if err != nil {
 		return wire.FinishResult{}, err
 	}
-	f := &finisher{Publication: p, in: in, inputs: n}
+	f := &finisher{Publication: p, in: in, inputs: n, fill: fill}
 	err = outputs.Once(ctx, f.adopt, f.mergeAndPublish)
 	if err == nil { // it has been published: a stop comes too late
 		ctx = context.WithoutCancel(ctx)
-		err = keep(ctx, f.Dir, ledger.Along(f.Dir, in.Manifests))
+		again := in.Manifests
+		if len(f.Filled) > 0 {
+			again = f.Filled
+		}
+		err = keep(ctx, f.Dir, ledger.Along(f.Dir, again))
 	}
 	if err == nil {
 		err = f.sweepMerged(ctx)
@@ -111,7 +120,7 @@ func (f *finisher) adopt(ctx context.Context) (bool, error) {
 		}
 		f.Ref.Perm = table.Perm
 	}
-	f.Books, f.Merged = before.Books, before.Merged
+	f.Books, f.Merged, f.Filled = before.Books, before.Merged, before.Filled
 	// If the redrive has given no new result the file was the same before: the errors may be the old ones.
 	if err := f.RestoreSides(ctx, before); err != nil || run == f.Ref.Run {
 		return true, err
@@ -121,11 +130,12 @@ func (f *finisher) adopt(ctx context.Context) (bool, error) {
 }
 
 func (f *finisher) mergeAndPublish(ctx context.Context) error {
-	links, err := ledger.Chain(ctx, f.Dir, f.in.Manifests)
-	if err != nil {
-		return err
+	links, fresh, err := f.ranAgain(ctx, f.in.Manifests)
+	if err == nil && fresh.Waiting > 0 {
+		if f.Filled, err = f.fill(ctx, f.Dir, links); err == nil {
+			links, fresh, err = f.ranAgain(ctx, f.Filled)
+		}
 	}
-	fresh, err := ledger.CheckBooks(ctx, f.Dir, links, f.in.Planned)
 	if err != nil {
 		return err
 	}
@@ -137,7 +147,7 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &merger{dir: f.Dir, ref: f.Ref, again: again, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
+	m := &merger{Remade: ledger.Remade{Dir: f.Dir, Ref: f.Ref, Key: f.Ref.MergedManifestKey}, again: again, outcomes: newOutcomes(ctx, f.Dir, links), flatten: f.Spec.Flatten}
 	defer m.outcomes.close()
 	joined, err := f.openOutput(ctx, m, fresh.Bytes)
 	if err != nil {
@@ -150,12 +160,20 @@ func (f *finisher) mergeAndPublish(ctx context.Context) error {
 	if err := f.merge(ctx, m, before, links); err != nil {
 		return err
 	}
-	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.heads, m.first
-	f.Links = ledger.Along(f.Dir, m.heads)
+	f.Merged.Redriven, f.Merged.Manifests, f.Merged.FirstError = f.in.Planned, m.Heads, m.first
+	f.Links = ledger.Along(f.Dir, m.Heads)
 	if f.Books, err = ledger.CheckBooks(ctx, f.Dir, f.Links, f.in.Redrive.Planned); err != nil {
 		return err
 	}
 	return f.PublishNew(ctx, func(context.Context) (outputs.Begun, error) { return joined, nil })
+}
+
+// ranAgain returns the manifests of the items that were run again, and what they add up to.
+func (f *finisher) ranAgain(ctx context.Context, heads []string) (links ledger.List, books wire.Books, err error) {
+	if links, err = ledger.Chain(ctx, f.Dir, heads); err == nil {
+		books, err = ledger.CheckBooks(ctx, f.Dir, links, f.in.Planned)
+	}
+	return links, books, err
 }
 
 // openOutput prepares the merged output, which gets up to more bytes of new results.
@@ -210,7 +228,7 @@ func (f *finisher) merge(ctx context.Context, m *merger, before, again ledger.Li
 	}
 	delete(runs, f.Ref.Run)
 	f.Merged.Before = slices.Sorted(maps.Keys(runs))
-	return m.flush(ctx)
+	return m.Flush(ctx)
 }
 
 // copyTable gives the merged state its own source table.
@@ -219,8 +237,8 @@ func (f *finisher) copyTable(ctx context.Context, m *merger, key string) error {
 	if err != nil {
 		return err
 	}
-	m.ref.Sources = m.ref.MergedSourcesKey()
-	return inputs.WriteTable(ctx, f.Dir, m.ref.Sources, table)
+	m.Ref.Sources = m.Ref.MergedSourcesKey()
+	return inputs.WriteTable(ctx, f.Dir, m.Ref.Sources, table)
 }
 
 // sweepMerged removes from the store what the merged state does not need: of the redrive, and of all

@@ -3,6 +3,7 @@ package redrive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"iter"
@@ -14,23 +15,13 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// outcomeReader reads the outcomes of the items of a redrive, one after the other. A part's results and the lines of
-// its errors are in the order of its items; a line comes before the result that begins where the line's would have
-// begun, since no result is empty. In a job that flattens results, an item whose results are not one line has a line of
-// its own that says so.
+// outcomeReader reads the outcomes of the items of a redrive, one after the other, from part to part.
 type outcomeReader struct {
 	ctx  context.Context
 	dir  store.Dir
 	pull func() (ledger.OwnedEntry, error, bool)
 	stop func()
-
-	entry    ledger.OwnedEntry // the current one
-	left     int64             // of its items
-	at       int64             // of its results
-	body     *ledger.SummedReader
-	results  *ledger.Lines
-	failures *ledger.ErrorReader
-	failure  *wire.ErrorLine // the next one; nil: none
+	part *ledger.Outcomes // the current one; nil: none
 }
 
 func newOutcomes(ctx context.Context, dir store.Dir, links ledger.Links) *outcomeReader {
@@ -52,103 +43,59 @@ func newOutcomes(ctx context.Context, dir store.Dir, links ledger.Links) *outcom
 
 func (o *outcomeReader) close() {
 	o.stop()
-	o.closePart()
-}
-
-func (o *outcomeReader) closePart() {
-	o.failures.Close()
-	if o.body != nil {
-		o.body.Close()
-	}
-	o.failures, o.body, o.results = nil, nil, nil
+	o.part.Close()
 }
 
 // next returns the line of an item that has failed or was dropped. It returns nil for one that has a
 // result: copyResult must follow. So it must, as often as the line says, for one that has several or none.
 func (o *outcomeReader) next() (*wire.ErrorLine, error) {
-	for o.left == 0 {
+	for o.part.Left() == 0 {
 		if err := o.endPart(); err != nil {
 			return nil, err
 		}
-		more, err := o.nextPart()
-		if err != nil {
+		e, err, more := o.pull()
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if !more {
+		case !more:
 			return nil, ledger.Unbalanced("fewer items were run again than had failed")
 		}
+		if o.part, err = ledger.OpenOutcomes(o.ctx, o.dir, e); err != nil {
+			return nil, err
+		}
 	}
-	o.left--
-	line := o.failure
-	if line == nil || line.At != o.at {
-		return nil, nil
-	}
-	var err error
-	o.failure, err = o.failures.Next()
-	return line, err
+	return o.part.Next()
 }
 
 // copyResult copies the next line of the results of the current item.
 func (o *outcomeReader) copyResult(w io.Writer) error {
-	if o.results == nil {
-		return ledger.Unbalanced("the part with items %d to %d of those run again has too few results", o.entry.First, o.entry.End()-1)
+	line, err := o.part.Result()
+	if err == nil {
+		_, err = w.Write(line)
 	}
-	line, err := o.results.Next()
-	o.at += int64(len(line))
-	if err != nil {
-		return o.body.Broken(err)
-	}
-	_, err = w.Write(line)
 	return err
-}
-
-// nextPart moves on to the next part, if there is one.
-func (o *outcomeReader) nextPart() (more bool, err error) {
-	var ok bool
-	if o.entry, err, ok = o.pull(); err != nil || !ok {
-		return false, err
-	}
-	o.left, o.at = o.entry.Count, 0
-	if o.failures, err = ledger.OpenErrors(o.ctx, o.dir, o.entry); err != nil {
-		return false, err
-	}
-	if o.failure, err = o.failures.Next(); err != nil || o.entry.Bytes == 0 {
-		return true, err
-	}
-	if o.body, err = ledger.OpenSummed(o.ctx, o.dir, ledger.ResultsKey(o.entry.Owner, o.entry.Entry)); err != nil {
-		return false, err
-	}
-	o.results = ledger.NewLines(o.body, 64<<10)
-	return true, nil
 }
 
 // endPart returns an error if the current part is not the one that was accepted, or holds more than its
 // items.
 func (o *outcomeReader) endPart() error {
-	defer o.closePart()
-	if o.failure != nil {
-		return ledger.Unbalanced("the part with items %d to %d of those run again has too many errors", o.entry.First, o.entry.End()-1)
+	err := o.part.End()
+	o.part.Close()
+	if err != nil {
+		return fmt.Errorf("of the items run again: %w", err)
 	}
-	if o.body == nil {
-		return nil
-	}
-	if _, err := o.results.WriteTo(io.Discard); err != nil {
-		return o.body.Broken(err)
-	}
-	if o.at != o.entry.Bytes {
-		return ledger.Unbalanced("the part with items %d to %d of those run again has too many results", o.entry.First, o.entry.End()-1)
-	}
-	return o.body.Verify(o.entry.Bytes, o.entry.Sum)
+	return nil
 }
 
 // end returns an error if there are more outcomes than next has returned.
 func (o *outcomeReader) end() error {
+	left := o.part.Left()
 	if err := o.endPart(); err != nil {
 		return err
 	}
-	e, err, more := o.pull()
-	if err == nil && (more || o.left > 0) {
-		err = ledger.Unbalanced("more items were run again than had failed, from %d on", e.End()-o.left)
+	_, err, more := o.pull()
+	if err == nil && (more || left > 0) {
+		err = ledger.Unbalanced("more items were run again than had failed")
 	}
 	return err
 }
@@ -156,24 +103,15 @@ func (o *outcomeReader) end() error {
 // mergeBuffer is how many bytes of a file are written at once.
 const mergeBuffer = 1 << 20
 
-// maxManifest is how many entries a manifest of a merged state has at most.
-const maxManifest = 1000
-
 // merger merges the new outcomes of items into the parts of a completed job, and writes the manifests of
 // the merged state.
 type merger struct {
-	dir      store.Dir
-	ref      wire.Ref // of the redrive; its sources are those of the merged state
+	ledger.Remade
 	outcomes *outcomeReader
 	again    selection
 	out      mergedOutput
-	flatten  bool // the results of an item are any number of lines
-
-	entries []wire.Entry // of the next manifest
-	heads   []string
-	// manifests is how many are written.
-	manifests int
-	first     *job.FirstError // of those that remain
+	flatten  bool            // the results of an item are any number of lines
+	first    *job.FirstError // of those that remain
 }
 
 // mergedOutput takes the results of the merged state.
@@ -220,20 +158,20 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 		if err != nil {
 			return err
 		}
-		return m.add(ctx, to)
+		return m.Add(ctx, to)
 	}
 	to := wire.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Lines: e.Lines, Session: e.Session,
-		Reused: e.Reused, Changed: e.Changed, Again: e.Again, Version: e.Version,
+		Reused: e.Reused, Changed: e.Changed, Again: e.Again, Equal: e.Equal, Version: e.Version,
 	}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {
 		return err
 	}
 	defer part.abort()
-	failures := ledger.PartWriter{Dir: m.dir, Key: ledger.ErrorsKey(m.ref.Run, to)}
+	failures := ledger.PartWriter{Dir: m.Dir, Key: ledger.ErrorsKey(m.Ref.Run, to)}
 	defer failures.Abort()
 	at := int64(0) // of the old results
-	err = ledger.EachErrorLine(ctx, m.dir, e, func(line wire.ErrorLine) error {
+	err = ledger.EachErrorLine(ctx, m.Dir, e, func(line wire.ErrorLine) error {
 		if err := part.copy(line.At - at); err != nil {
 			return err
 		}
@@ -262,7 +200,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 	}
 	to.Bytes, to.Sum = part.bytes, part.sum
 	to.ErrBytes, to.ErrSum = failures.Bytes, failures.Sum
-	return m.add(ctx, to)
+	return m.Add(ctx, to)
 }
 
 // item gives a failed item its new outcome. It reports whether an error remains, which is in line then.
@@ -315,28 +253,5 @@ func (m *merger) result(lines int64, to *wire.Entry, part *mergedPart) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// add lists an entry of the merged state.
-func (m *merger) add(ctx context.Context, e wire.Entry) error {
-	m.entries = append(m.entries, e)
-	if len(m.entries) < maxManifest {
-		return nil
-	}
-	return m.flush(ctx)
-}
-
-// flush writes a manifest that names those before it.
-func (m *merger) flush(ctx context.Context) error {
-	if len(m.entries) == 0 {
-		return nil
-	}
-	key := m.ref.MergedManifestKey(m.manifests)
-	if err := ledger.PutManifest(ctx, m.dir, key, m.ref, 0, m.heads, m.entries, wire.Besides{}); err != nil {
-		return err
-	}
-	m.manifests++
-	m.heads, m.entries = []string{key}, m.entries[:0]
 	return nil
 }

@@ -245,7 +245,7 @@ func (w *window) read(ctx context.Context, from, n int64) ([]byte, error) {
 	if len(w.data) > 0 && from >= w.from && from <= behind {
 		size = max(n, aheadBytes) // it is read in order
 	}
-	data, err := readAt(ctx, w.dir, w.key, from, min(size, w.end-from))
+	data, err := store.ReadRange(ctx, w.dir, w.key, from, min(size, w.end-from))
 	if err != nil {
 		return nil, lost(err)
 	}

@@ -22,6 +22,17 @@ func (d Digest) append(to []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(to, d.ID), d.Content)
 }
 
+// Bytes returns the digest as DigestOf takes it.
+func (d Digest) Bytes() []byte { return d.append(make([]byte, 0, digestSize)) }
+
+// DigestOf returns the digest that Bytes has encoded. It is not ok if the text is no digest.
+func DigestOf(b []byte) (Digest, bool) {
+	if len(b) != digestSize {
+		return Digest{}, false
+	}
+	return digestAt(b), true
+}
+
 func digestAt(b []byte) Digest {
 	return Digest{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
 }
@@ -41,6 +52,15 @@ type Hasher struct {
 	line         []byte
 }
 
+// NewContentHasher returns a Hasher with a new key. Items have one digest if all that is in them is the same.
+func NewContentHasher() *Hasher {
+	h, err := NewHasher(&wire.Reuse{HashKey: NewHashKey()})
+	if err != nil {
+		panic(err) // the key is one
+	}
+	return h
+}
+
 // NewHasher returns the Hasher of a job. It returns an error if the hash key is none.
 func NewHasher(r *wire.Reuse) (*Hasher, error) {
 	key, err := hex.DecodeString(r.HashKey)
@@ -58,7 +78,7 @@ const (
 	ofKey
 )
 
-// Of returns the digest of an item; false: it is none, because it is not valid in its format.
+// Of returns the digest of an item. It is not ok if the item is not valid in its format.
 func (h *Hasher) Of(shape *wire.Shape, item *records.Item) (Digest, bool) {
 	line, err := h.lineOf(shape, item)
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
 	"sort"
 
 	"github.com/stint-run/stint/internal/data/store"
@@ -84,10 +82,10 @@ func (x *Index) open(ctx context.Context) error {
 		return errLost
 	}
 	if err == nil {
-		x.list, err = readAt(ctx, x.dir, of.Index, x.layout.list, of.Blocks*blockEntry)
+		x.list, err = store.ReadRange(ctx, x.dir, of.Index, x.layout.list, of.Blocks*blockEntry)
 	}
 	if err == nil {
-		x.ends, err = readAt(ctx, x.dir, of.Index, x.layout.ends, x.layout.size-x.layout.ends)
+		x.ends, err = store.ReadRange(ctx, x.dir, of.Index, x.layout.ends, x.layout.size-x.layout.ends)
 	}
 	if err != nil {
 		return lost(err)
@@ -100,25 +98,10 @@ func (x *Index) open(ctx context.Context) error {
 
 // lost returns errLost if an object is missing or cut, and otherwise the error of reading it.
 func lost(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || err == io.ErrUnexpectedEOF || err == io.EOF { // others that wrap these are of a connection
+	if store.Lost(err) {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	return err
-}
-
-// readAt reads a range of an object, all of it.
-func readAt(ctx context.Context, dir store.Dir, key string, offset, n int64) ([]byte, error) {
-	if n == 0 {
-		return nil, nil
-	}
-	r, err := dir.Open(ctx, key, offset, n)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	data := make([]byte, n)
-	_, err = io.ReadFull(r, data)
-	return data, err
 }
 
 // place is where a block lies.

@@ -58,10 +58,16 @@ func (r *Results) Publish(ctx context.Context) (gone int64, err error) {
 	case b != nil && (of == nil || of.Index != b.Index):
 		return 0, nil // another run has left its own meanwhile
 	}
-	p := &publishing{Results: r, ctx: ctx, prefix: Folder + ledger.NewToken()}
-	if err := p.keepOrPublish(); err != nil {
-		p.discard()
-		return 0, fmt.Errorf("keeping the results for a later run: %w", err)
+	var p *publishing
+	for try := range 2 {
+		p = &publishing{Results: r, ctx: ctx, prefix: Folder + ledger.NewToken()}
+		if err := p.keepOrPublish(); err != nil {
+			p.discard()
+			return 0, fmt.Errorf("keeping the results for a later run: %w", err)
+		}
+		if try > 0 || r.there(ctx, &p.of) { // otherwise another attempt at it has removed these before they were named
+			break
+		}
 	}
 	_, err = r.To.Sweep(ctx, Folder, func(key string) bool {
 		return key == currentKey || key == p.of.Index || key == p.of.Results

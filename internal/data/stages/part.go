@@ -200,9 +200,8 @@ func (r *reader) next() (o records.Outcome, err error) {
 	o = records.Outcome{Carried: true, Counted: true}
 	if r.failure != nil && r.failure.Failure.Item == ordinal {
 		o.Line = r.failure
-		if o.Reused = o.Line.Reused; o.Reused {
-			o.Counted = false
-		} else {
+		o.Reused = o.Line.Reused
+		if o.Counted = !o.Line.HasOutcome(); o.Counted {
 			o.Failure = &o.Line.Failure
 		}
 		r.failure, err = r.failures.Next()

@@ -44,6 +44,8 @@ type Caller struct {
 	spare  *attempt // for the next call; nil: none
 	// Hope, which may be nil, has the batch end early once it is lost.
 	Hope *Hope
+	// Spans makes spans of the calls. Nil: nothing does.
+	Spans Spans
 	// CarryOn, which may be nil, continues what has called Run in another goroutine, which it starts: rest returns
 	// there what Run would have. It is called if user's code, for which Run uses its own goroutine then (see
 	// [Lane.In]), does not give that back.
@@ -239,6 +241,9 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 	c.Brake.began()
 	c.Lane.slowed.Store(0)
 	c.Lane.braked.Store(false)
+	if len(items) > 0 {
+		c.beginSpan(a, items[0].Ordinal, len(items))
+	}
 	a.began = time.Now()
 	return a
 }
@@ -247,7 +252,7 @@ func (c *Caller) begin(items []Item, isolating bool) *attempt {
 func (c *Caller) conclude(a *attempt) ([]Item, *Fault, error) {
 	items, call, mark, err := a.items, &a.Call, a.mark, a.err
 	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began) - call.waited}
-	defer func() { c.Observer.CallEnded(stats) }()
+	defer func() { c.Observer.CallEnded(stats); call.endSpan(stats) }()
 	c.Brake.ended()
 	c.Lane.afterCall()
 	c.Expiries += call.expiries

@@ -111,6 +111,7 @@ type Call struct {
 	before int    // items with an outcome when the call began
 	gone   bool   // it has been left behind: nobody waits for it
 
+	span     CallSpan      // nil: it has none
 	waited   time.Duration // for its turn, which is no part of the call
 	expiries int64         // of timers of items that were retried
 	firm     *atomic.Bool
@@ -138,7 +139,7 @@ func (c *Call) lines(scratch *[]byte) []byte {
 func (c *Call) Begin() context.Context {
 	ctx, held := c.lane.begin()
 	c.held = held
-	return ctx
+	return c.withSpan(ctx)
 }
 
 // End releases the timer, if the call holds it still.

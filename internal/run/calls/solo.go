@@ -17,6 +17,8 @@ type Solo struct {
 	lane    *Lane
 	answer  Answer
 	items   []Item
+	// Spans gives the calls their spans. Nil: they have none.
+	Spans Spans
 }
 
 // NewSolo returns a Solo. ctx carries what the handler's own context should, and the limits say how the handler sees a
@@ -74,6 +76,9 @@ func (s *Solo) Call(items []json.RawMessage, records bool) ([]Outcome, error) {
 	}
 	s.answer.Reset()
 	c := &Call{Items: s.items, Records: records, Answer: &s.answer, lane: s.lane, ItemAttempts: 1, Place: &AnyPlace{}, firm: &atomic.Bool{}}
+	if s.Spans != nil {
+		c.span = s.Spans.Call(0, len(items))
+	}
 	s.answer.admit(c)
 	err := s.handler.Call(c)
 	full := err != nil && FaultOf(err).Full

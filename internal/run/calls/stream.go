@@ -11,7 +11,8 @@ import (
 
 // Stream is the items of a call as lines, and the answer to them: what a filter gets and gives.
 type Stream interface {
-	// Len returns how many items there are.
+	// First returns the ordinal of the first item, and Len how many items there are.
+	First() int64
 	Len() int
 	// Feed writes the lines to a filter's standard input until ctx is done. A filter need not read all of them.
 	Feed(ctx context.Context, in io.Writer)
@@ -38,6 +39,13 @@ type memoryLines struct {
 
 func (l *memoryLines) Len() int { return len(l.call.Items) }
 
+func (l *memoryLines) First() int64 {
+	if len(l.call.Items) == 0 {
+		return 0
+	}
+	return l.call.Items[0].Ordinal
+}
+
 func (l *memoryLines) Feed(_ context.Context, in io.Writer) {
 	_, _ = in.Write(l.lines) // only its answer counts
 }
@@ -63,9 +71,10 @@ type Streamer interface {
 func (c *Caller) Stream(lines Stream) (accepted bool, err error) {
 	a := c.begin(nil, false)
 	a.stream = lines
+	c.beginSpan(a, lines.First(), lines.Len())
 	err = c.Handler.Call(&a.Call)
 	stats := CallStats{Job: c.Job, Stage: c.Stage, Took: time.Since(a.began)}
-	defer func() { c.Observer.CallEnded(stats) }()
+	defer func() { c.Observer.CallEnded(stats); a.endSpan(stats) }()
 	c.Brake.ended()
 	c.Lane.afterCall()
 	slow := time.Duration(c.Lane.slowed.Load())

@@ -15,7 +15,7 @@ func benchmarkLines(b *testing.B, n int) (call, results []byte) {
 	for i := range f.Results {
 		f.Results[i].Value = fmt.Appendf(nil, `{"id":%d,"name":"customer %d","amount":%d,"note":"some text here some text here some text here"}`, i, i, i*7%1000)
 	}
-	return AppendCall(nil, 7, n, func(i int) []byte { return f.Results[i].Value }, false, false), AppendResults(&f, nil)
+	return AppendCall(nil, 7, n, func(i int) []byte { return f.Results[i].Value }, false, false, ""), AppendResults(&f, nil)
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -174,11 +174,14 @@ func appendFailure(buf []byte, retryAfter *float64, e *job.Error) []byte {
 
 // AppendCall appends the line of a call of n items, each of them JSON without '\n'. single has the
 // one item handed over as an item, not as a list; csv says that they are records of CSV.
-func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single, csv bool) []byte {
+func AppendCall(buf []byte, id int64, n int, item func(i int) []byte, single, csv bool, traceparent string) []byte {
 	buf = append(buf, `{"type":"call","id":`...)
 	buf = strconv.AppendInt(buf, id, 10)
 	if csv {
 		buf = append(buf, `,"csv":true`...)
+	}
+	if traceparent != "" {
+		buf = append(append(append(buf, `,"traceparent":"`...), traceparent...), '"')
 	}
 	if single {
 		buf = append(append(buf, `,"item":`...), item(0)...)

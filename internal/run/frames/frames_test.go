@@ -75,6 +75,7 @@ func TestResults_Append(t *testing.T) {
 	}
 }
 
+// M8: a call has its span, if there is one.
 func TestAppendCall(t *testing.T) {
 	t.Parallel()
 	items := []string{`{"id":1}`, `"é"`, `null`}
@@ -82,20 +83,23 @@ func TestAppendCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		n           int
 		single, csv bool
+		parent      string
 		want        string
 	}{
-		"three":  {3, false, false, `{"type":"call","id":7,"items":[{"id":1},"é",null]}`},
-		"one":    {1, false, false, `{"type":"call","id":7,"items":[{"id":1}]}`},
-		"none":   {0, false, false, `{"type":"call","id":7,"items":[]}`},
-		"single": {1, true, false, `{"type":"call","id":7,"item":{"id":1}}`},
-		"of csv": {1, false, true, `{"type":"call","id":7,"csv":true,"items":[{"id":1}]}`},
+		"three":  {3, false, false, "", `{"type":"call","id":7,"items":[{"id":1},"é",null]}`},
+		"one":    {1, false, false, "", `{"type":"call","id":7,"items":[{"id":1}]}`},
+		"none":   {0, false, false, "", `{"type":"call","id":7,"items":[]}`},
+		"single": {1, true, false, "", `{"type":"call","id":7,"item":{"id":1}}`},
+		"of csv": {1, false, true, "", `{"type":"call","id":7,"csv":true,"items":[{"id":1}]}`},
+		"traced": {1, true, false, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", `{"type":"call","id":7,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","item":{"id":1}}`},
 	} {
-		line := AppendCall([]byte("x"), 7, c.n, item, c.single, c.csv)
+		line := AppendCall([]byte("x"), 7, c.n, item, c.single, c.csv, c.parent)
 		require.Equal(t, "x"+c.want+"\n", string(line), name)
 		var f wire.CallFrame
 		require.NoError(t, Decode(line[1:], &f))
 		require.EqualValues(t, 7, f.ID)
 		require.Equal(t, c.csv, f.CSV)
+		require.Equal(t, c.parent, f.Traceparent)
 		if c.single {
 			require.Equal(t, items[0], string(f.Item))
 			require.Empty(t, f.Items)

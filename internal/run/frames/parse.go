@@ -49,6 +49,8 @@ func parseCall(f *wire.CallFrame, line []byte) bool {
 			return p.value(&f.Item)
 		case "csv":
 			return p.boolean(&f.CSV)
+		case "traceparent":
+			return p.json(&f.Traceparent)
 		}
 		return p.array(func() bool {
 			f.Items = append(f.Items, nil)
@@ -61,7 +63,7 @@ func parseCall(f *wire.CallFrame, line []byte) bool {
 var (
 	resultsFields = []string{"type", "id", "results", "error", "more", "retry_after"}
 	resultFields  = []string{"value", "drop", "error", "retry_after"}
-	callFields    = []string{"id", "items", "item", "csv"}
+	callFields    = []string{"id", "items", "item", "csv", "traceparent"}
 )
 
 // parser is a position in a line.

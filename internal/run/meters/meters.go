@@ -226,6 +226,13 @@ func (m *Meters) Reaped(r Reap) {
 // SinkFailed counts a snapshot that a sink has not taken.
 func (m *Meters) SinkFailed() { m.sinkFailures.Add(context.Background(), 1, m.with()) }
 
+// ofTemporal has the times that Temporal's SDK measures, in seconds, fall into buckets of such times: the default is made
+// for milliseconds.
+var ofTemporal = sdkmetric.NewView(
+	sdkmetric.Instrument{Name: "temporal_*", Kind: sdkmetric.InstrumentKindHistogram},
+	sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{Boundaries: timeBounds}},
+)
+
 // maxScrapes is how many readers are served at once.
 const maxScrapes = 8
 
@@ -237,7 +244,8 @@ func NewPrometheus(log *slog.Logger) (metric.MeterProvider, http.Handler, error)
 		return nil, nil, fmt.Errorf("making the Prometheus reader: %w", err)
 	}
 	provider := sdkmetric.NewMeterProvider(
-		sdkmetric.WithReader(reader), sdkmetric.WithResource(resource.Empty()), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter))
+		sdkmetric.WithReader(reader), sdkmetric.WithResource(resource.Empty()), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter),
+		sdkmetric.WithView(ofTemporal))
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
 	})

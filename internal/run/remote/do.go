@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/job"
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // Reply is what has become of a request's items.
@@ -29,6 +30,9 @@ type Outcome struct {
 
 // keyHeader is the header that makes a request idempotent.
 const keyHeader = "Idempotency-Key"
+
+// traceHeader is the header by which a server's spans become children of a call's.
+const traceHeader = "Traceparent"
 
 // errorBody is how much of an answer that is no result is read, in bytes.
 const errorBody = 64 << 10
@@ -74,6 +78,9 @@ func (e *Endpoint) outgoing(ctx context.Context, r *Request, key string) (*http.
 	request.Header = maps.Clone(r.header)
 	if key != "" && request.Header.Get(keyHeader) == "" {
 		request.Header[keyHeader] = []string{key}
+	}
+	if request.Header.Get(traceHeader) == "" {
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	}
 	return request, nil
 }

@@ -76,3 +76,19 @@ func TestUIRefusesForeignHosts(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(http.MethodPost, api+"/cancel", "localhost", "http://rebound.example"))
 	require.Equal(t, http.StatusOK, send(http.MethodGet, api, "localhost", "http://localhost"))
 }
+
+// What lies at the page's path and below it is the page's, and nothing else.
+func TestWithPage(t *testing.T) {
+	t.Parallel()
+	says := func(status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	}
+	both := withPage(Options{Page: says(http.StatusOK), PagePath: "/stint"}, says(http.StatusTeapot))
+	for path, want := range map[string]int{
+		"/stint": http.StatusOK, "/stint/jobs/a": http.StatusOK, "/stinted": http.StatusTeapot, "/": http.StatusTeapot, "/namespaces/stint/": http.StatusTeapot,
+	} {
+		answer := httptest.NewRecorder()
+		both.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, want, answer.Code, path)
+	}
+}

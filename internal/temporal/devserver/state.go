@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -253,6 +255,9 @@ const (
 
 // TemporalVersion is the version of the Temporal server in this program.
 const TemporalVersion = headers.ServerVersion
+
+// Linked reports whether this program has a server.
+const Linked = true
 
 // VersionError reports that a state directory was written by another version of the
 // Temporal server. The server does not migrate SQLite databases.

@@ -1,3 +1,5 @@
+//go:build !noserver
+
 package devserver
 
 import (
@@ -9,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -64,7 +67,7 @@ func serveUI(l net.Listener, address string, o Options) (*ui, error) {
 		url:  "http://" + reachable(l),
 		conn: conn,
 		server: &http.Server{
-			Handler:           guardLoopback(l, handler),
+			Handler:           guardLoopback(l, withPage(o, handler)),
 			ReadHeaderTimeout: 10 * time.Second,
 			ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		},
@@ -124,6 +127,20 @@ func uiHandler(settings *config.ConfigProviderWithRefresh, conn *grpc.ClientConn
 	}
 	route.SetRenderRoute(e, "")
 	return e, nil
+}
+
+// withPage puts the page in front of the web UI.
+func withPage(o Options, ui http.Handler) http.Handler {
+	if o.Page == nil {
+		return ui
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == o.PagePath || strings.HasPrefix(r.URL.Path, o.PagePath+"/") {
+			o.Page.ServeHTTP(w, r)
+			return
+		}
+		ui.ServeHTTP(w, r)
+	})
 }
 
 // stop closes the port and all connections.

@@ -1,6 +1,12 @@
 // Package embedded sets options of workers that only stint's own programs may set.
 package embedded
 
+import (
+	"net/http"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
 // SetAlone is set by package worker; see [Alone].
 var SetAlone func(options any, reads []string)
 
@@ -20,3 +26,18 @@ var SetSampler func(options, sampler any)
 
 // Sample has the worker of a *worker.Options try a sample for a calls.Sampler.
 func Sample(options, sampler any) { SetSampler(options, sampler) }
+
+// SetExposed is set by package worker; see [Expose].
+var SetExposed func(options any, provider metric.MeterProvider, handler http.Handler)
+
+// Expose has the endpoint of the worker of a *worker.Options show what the handler shows, to whose provider the worker's
+// own metrics are added: a client of Temporal needs a provider before there is a worker.
+func Expose(options any, provider metric.MeterProvider, handler http.Handler) {
+	SetExposed(options, provider, handler)
+}
+
+// SetTracer is set by package worker; see [Trace].
+var SetTracer func(options, tracer any)
+
+// Trace has the worker of a *worker.Options make spans with a *traces.Tracer.
+func Trace(options, tracer any) { SetTracer(options, tracer) }

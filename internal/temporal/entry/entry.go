@@ -35,6 +35,27 @@ func Workflow[In, Out any](fn func(workflow.Context, In) (Out, error)) func(work
 	}
 }
 
+// Watcher is called when a workflow has come to its end, with its input and its error, unless it is replayed.
+type Watcher func(ctx workflow.Context, args converter.EncodedValues, err error)
+
+// Watched returns the workflows with a watcher; nil: there is none.
+func (w Workflows) Watched(by Watcher) Workflows {
+	if by == nil {
+		return w
+	}
+	watched := Workflows{}
+	for name, fn := range w {
+		watched[name] = func(ctx workflow.Context, args converter.EncodedValues) (any, error) {
+			result, err := fn(ctx, args)
+			if !workflow.IsReplaying(ctx) {
+				by(ctx, args, err)
+			}
+			return result, err
+		}
+	}
+	return watched
+}
+
 // Register has the worker run the workflows.
 func (w Workflows) Register(r worker.WorkflowRegistry) {
 	r.RegisterDynamicWorkflow(func(ctx workflow.Context, args converter.EncodedValues) (any, error) {

@@ -78,8 +78,8 @@ func Takers(ctx context.Context, c client.Client, workflowID, runID string, acti
 		}
 		started := e.GetActivityTaskStartedEventAttributes()
 		if id := scheduled[started.GetScheduledEventId()]; id != "" {
-			worker, process := wire.WorkerOf(started.GetIdentity())
-			found = append(found, wire.ActivitySlot{Activity: id, SlotRef: wire.SlotRef{Worker: worker, Process: process, PID: workerPID(worker)}})
+			of := wire.ParseIdentity(started.GetIdentity())
+			found = append(found, wire.ActivitySlot{Activity: id, SlotRef: wire.SlotRef{Worker: of.Worker, Process: of.Process, PID: workerPID(of.Worker)}})
 		}
 	}
 	return found, nil
@@ -155,8 +155,8 @@ func LastHint(a *workflow.PendingActivityInfo, c converter.DataConverter) (hint 
 		_ = c.FromPayloads(details, &hint) // another version's: the worker is known
 		beat = a.GetLastHeartbeatTime().AsTime()
 	}
-	worker, process := wire.WorkerOf(a.GetLastWorkerIdentity())
-	hint.Worker, hint.Process = cmp.Or(hint.Worker, worker), cmp.Or(hint.Process, process)
+	of := wire.ParseIdentity(a.GetLastWorkerIdentity())
+	hint.Worker, hint.Process = cmp.Or(hint.Worker, of.Worker), cmp.Or(hint.Process, of.Process)
 	hint.PID = cmp.Or(hint.PID, workerPID(hint.Worker))
 	return hint, beat
 }

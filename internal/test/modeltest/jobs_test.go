@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/activities"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/data/stages/stagestest"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -29,7 +30,7 @@ type jobSimulation struct {
 }
 
 // TestModel_Jobs runs 8,000 schedules of jobs with their legs (50 with -short), the same ones each time: see
-// [TestModel].
+// [TestModel]. M9: their samples add up to what their reports count.
 func TestModel_Jobs(t *testing.T) {
 	t.Parallel()
 	runAll(t, 0.8, 8_000, 50, 5, simulateJob)
@@ -192,6 +193,7 @@ func (j *jobSimulation) interrupt(ctx workflow.Context, v *server) (*wire.StartI
 // ended takes the end of a run. It returns false if the job was stopped.
 func (j *jobSimulation) ended(v *server) (done bool, err error) {
 	j.report = v.result
+	defer func() { err = errors.Join(err, j.lived()) }()
 	if v.err != nil {
 		var app *temporal.ApplicationError
 		if !errors.As(v.err, &app) || app.Details(&j.report) != nil {
@@ -212,10 +214,23 @@ func (j *jobSimulation) ended(v *server) (done bool, err error) {
 	return false, fmt.Errorf("the job has ended as %s", j.report.State)
 }
 
+// lived checks, for M9, that the samples of a run that has ended add up to what its report counts.
+func (j *jobSimulation) lived() error {
+	r := j.report
+	if r.Planned == 0 { // it was stopped before it knew what earlier runs have done
+		return nil
+	}
+	sum := r.Life.Series().Sum()
+	if sum[samples.OK] != r.OK || sum[samples.Failed] != r.Failed || sum[samples.Reused] != r.Reused {
+		return fmt.Errorf("the samples add up to %v, and the report counts %d ok, %d failed, %d reused", sum, r.OK, r.Failed, r.Reused)
+	}
+	return nil
+}
+
 // next is how the job is resumed after a run that has ended with this report: see [jobs.Client.Resume].
 func (j *jobSimulation) next(report job.Report) wire.StartInput {
 	next := j.in
-	next.Resume = report.Manifests
+	next.Resume, next.Life = report.Manifests, report.WithSamples().WithLife().Life
 	if j.redrive == nil && j.spec.Feed != nil {
 		next.Accepted = max(j.in.Accepted, report.Planned)
 		return next

@@ -392,6 +392,21 @@ var mutants = []mutant{
 		pkg: "./activities", tests: "TestReuse_DamagedIndex",
 	},
 	{
+		name: "unique: a failure is that of the item that was called", file: "internal/data/unique/fill.go",
+		old: "own.Failure.Item, own.Failure.Source, own.Failure.Offset = line.Failure.Item, line.Failure.Source, line.Failure.Offset", new: "",
+		pkg: "./activities", tests: "TestReuse_RandomRuns",
+	},
+	{
+		name: "unique: items without a result are not noted", file: "activities/outcomes.go",
+		old: "return e.in.PassesOn() || e.awaited ||", new: "return e.in.PassesOn() ||",
+		pkg: "./activities", tests: "TestReuse_RandomRuns",
+	},
+	{
+		name: "unique: a damaged list counts", file: "internal/data/unique/list.go",
+		old: "if err != nil || body < 0 || crc32", new: "if err != nil || body < 0 || false && crc32",
+		pkg: "./internal/data/unique", tests: "TestList_Random",
+	},
+	{
 		name: "reuse: another version takes results", file: "internal/data/reuse/current.go",
 		old: "case r.Version != of.Version:", new: "case false:",
 		pkg: "./internal/data/reuse", tests: "TestOffer_Begin",

@@ -24,7 +24,8 @@ import (
 
 // item is one item. Its kind lies in it, so that the handlers know what to do.
 type item struct {
-	n      int
+	at     int    // among all
+	n      int    // its number: an item that equals one before it has the same
 	kind   string // ok, fail, flaky, drop; broken: it is none
 	value  string
 	source int // index of the file that it lies in
@@ -53,13 +54,22 @@ func (j job) makeItems() []item {
 			value.Reset()
 			fmt.Fprintf(&value, "%06d", n)
 		}
-		all[n] = item{n: n, kind: "ok", value: value.String(), source: n * max(1, j.files) / j.items}
+		all[n] = item{at: n, n: n, kind: "ok", value: value.String(), source: n * max(1, j.files) / j.items}
 		for _, k := range []struct {
 			kind string
 			in   int
 		}{{"fail", j.fails}, {"flaky", j.flaky}, {"drop", j.drops}, {"broken", j.broken}} {
 			if k.in > 0 && r.IntN(k.in) == 0 {
 				all[n].kind = k.kind
+			}
+		}
+	}
+	if j.unique {
+		for n := 1; n < len(all); n++ {
+			if r.IntN(3) == 0 {
+				source := all[n].source
+				all[n] = all[r.IntN(n)]
+				all[n].at, all[n].source = n, source
 			}
 		}
 	}
@@ -77,7 +87,7 @@ func (j job) change(items []item) []item {
 		}
 	}
 	for range r.IntN(20) {
-		items = append(items, item{n: len(items), kind: "ok", value: "new", source: max(0, j.files-1)})
+		items = append(items, item{at: len(items), n: len(items), kind: "ok", value: "new", source: max(0, j.files-1)})
 	}
 	return items
 }
@@ -251,7 +261,7 @@ func (j job) model(items []item, healed bool) outcome {
 	for _, i := range items {
 		switch {
 		case i.kind == "broken", i.kind == "fail" && !healed:
-			want.failed = append(want.failed, i.n)
+			want.failed = append(want.failed, i.at)
 			continue
 		case i.kind == "drop":
 			continue

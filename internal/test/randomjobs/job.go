@@ -19,6 +19,7 @@ type job struct {
 	serve  bool   // a Python program instead of a filter
 	each   bool   // the filter runs for each item, instead of for many
 	reuse  bool   // it runs again over items of which some have changed, and takes the results of the first run
+	unique bool   // many of its items are equal, and are called once
 	stages int    // of a pipeline; 0: it has none
 	output string // file, gz, dir, stdout, csv or split
 	bucket string // what lies in a bucket: "output" and the store, or "both", the input, too; empty: nothing
@@ -92,7 +93,7 @@ func choose(seed uint64, disk, python bool) job {
 		j.feeds(r)
 	}
 	j.each = maybe(4)
-	j.reuse = maybe(3)
+	j.reuse, j.unique = maybe(3), maybe(3)
 	return j.sensible()
 }
 
@@ -182,7 +183,7 @@ func (j job) sensible() job {
 		j.each = false
 	}
 	if j.feed || j.even {
-		j.reuse = false
+		j.reuse, j.unique = false, false
 	}
 	if j.each {
 		j.serve, j.items = false, min(j.items, 300) // an item is a process
@@ -231,6 +232,9 @@ func (j job) command(l *lab, b *bench) []string {
 	}
 	if j.reuse {
 		line = append(line, "--reuse")
+	}
+	if j.unique {
+		line = append(line, "--unique")
 	}
 	return append(append(line, j.flags...), b.inputs...)
 }

@@ -185,6 +185,7 @@ var simpler = []func(j job) job{
 	func(j job) job { j.serve = false; return j },
 	func(j job) job { j.each = false; return j },
 	func(j job) job { j.reuse = false; return j },
+	func(j job) job { j.unique = false; return j },
 	func(j job) job { j.packed = ""; return j },
 	func(j job) job { j.files = 1; return j },
 	func(j job) job { j.output = "file"; return j },

@@ -36,7 +36,7 @@ func TestTry_FindsTheSimplestJob(t *testing.T) {
 	err := fakeLab(t).try(t.Context(), j, &out)
 	require.ErrorContains(t, err, "1 job failed, seed 7")
 	require.ErrorContains(t, err, "line 1 is missing")
-	require.Contains(t, out.String(), "{seed:7 items:1 format:text files:1 packed: serve:false each:false reuse:false stages:0 output:file")
+	require.Contains(t, out.String(), "{seed:7 items:1 format:text files:1 packed: serve:false each:false reuse:false unique:false stages:0 output:file")
 	require.NotContains(t, err.Error(), "--slots")
 }
 

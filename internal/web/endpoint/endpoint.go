@@ -94,18 +94,26 @@ func (e *Endpoint) Close() {
 	})
 }
 
-// Routes returns the endpoint's routes: the metrics, and the health, with the status 503 unless it is good.
-func Routes(metrics http.Handler, health func() (report any, good bool)) http.Handler {
+// Report is what an endpoint says of its process: the answer in JSON, and whether it is good.
+type Report func() (report any, good bool)
+
+// Routes returns the endpoint's routes. /readyz and /health say whether the process takes work, /livez whether it should
+// be left alone: also while it starts, drains, or waits for a server. Each has the status 503 unless its report is good.
+func Routes(metrics http.Handler, ready, live Report) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		report, good := health()
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		if !good {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		_ = json.NewEncoder(w).Encode(report) // the client has gone
-	})
+	mux.HandleFunc("GET /health", ready.serve)
+	mux.HandleFunc("GET /readyz", ready.serve)
+	mux.HandleFunc("GET /livez", live.serve)
 	return mux
+}
+
+func (report Report) serve(w http.ResponseWriter, _ *http.Request) {
+	said, good := report()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !good {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(said) // the client has gone
 }

@@ -1,20 +1,11 @@
 package gateway
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"os"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/stint-run/stint/internal/base/loopback"
+	"github.com/stint-run/stint/internal/web/tokens"
 )
 
 // admit returns an error if a request of a route may not be answered.
@@ -31,11 +22,10 @@ func (g *Gateway) admit(rt route, r *http.Request) error {
 	if rt.open || g.options.Tokens == nil {
 		return nil
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	switch {
-	case !strings.EqualFold(scheme, "Bearer") || token == "":
+	switch token := tokens.Bearer(r); {
+	case token == "":
 		return unauthorized("no token given: send the header 'Authorization: Bearer TOKEN'")
-	case !g.options.Tokens.Has(strings.TrimSpace(token)):
+	case !g.options.Tokens.Has(token):
 		return unauthorized("wrong token")
 	}
 	return nil
@@ -43,112 +33,4 @@ func (g *Gateway) admit(rt route, r *http.Request) error {
 
 func unauthorized(message string) error {
 	return &requestError{status: http.StatusUnauthorized, kind: "UnauthorizedError", message: message}
-}
-
-const (
-	minToken      = 16      // bytes
-	maxTokenFile  = 1 << 16 // bytes
-	maxTokenLines = 1000
-	// freshFile is how young a file may be for a later change to leave its time as it is.
-	freshFile = 2 * time.Second
-)
-
-// Tokens are those of a file: one on each line. The file is read again when it has changed. A file that cannot be read,
-// or is not valid, has no tokens.
-type Tokens struct {
-	path string
-	log  *slog.Logger
-
-	mu   sync.Mutex
-	info os.FileInfo // when it was read last; nil: it could not be
-	read time.Time
-	sums [][sha256.Size]byte
-	why  string // of the last complaint
-}
-
-// ReadTokens reads a file of tokens. Blank lines do not count; a token has no spaces, and 16 bytes or more.
-func ReadTokens(path string, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{path: path, log: log}
-	if err := t.load(); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// Has reports whether there is such a token. It takes as long for any token of that length.
-func (t *Tokens) Has(token string) bool {
-	sum := sha256.Sum256([]byte(token))
-	found := 0
-	for _, known := range t.current() {
-		found |= subtle.ConstantTimeCompare(sum[:], known[:])
-	}
-	return found == 1
-}
-
-func (t *Tokens) current() [][sha256.Size]byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	info, err := os.Stat(t.path)
-	if err == nil && t.info != nil && os.SameFile(info, t.info) && info.ModTime().Equal(t.info.ModTime()) && info.Size() == t.info.Size() &&
-		t.read.Sub(info.ModTime()) > freshFile {
-		return t.sums
-	}
-	why := ""
-	if err := t.load(); err != nil {
-		why = err.Error()
-		if why != t.why {
-			t.log.Error("all requests are refused", "error", err)
-		}
-	}
-	t.why = why
-	return t.sums
-}
-
-func (t *Tokens) load() error {
-	t.info, t.sums = nil, nil
-	file, err := os.Open(t.path)
-	if err != nil {
-		return fmt.Errorf("reading the tokens: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return fmt.Errorf("reading the tokens: %w", err)
-	}
-	read := time.Now()
-	data, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
-	if err != nil {
-		return fmt.Errorf("reading the tokens: %w", err)
-	}
-	sums, err := sumsOf(data)
-	if err != nil {
-		return fmt.Errorf("token file %s: %w", t.path, err)
-	}
-	t.info, t.read, t.sums = info, read, sums
-	return nil
-}
-
-func sumsOf(data []byte) ([][sha256.Size]byte, error) {
-	if len(data) > maxTokenFile {
-		return nil, fmt.Errorf("it is larger than %d bytes", maxTokenFile)
-	}
-	var sums [][sha256.Size]byte
-	number := 0
-	for line := range bytes.Lines(data) {
-		number++
-		token := bytes.TrimSpace(line)
-		switch {
-		case len(token) == 0:
-			continue
-		case len(token) < minToken:
-			return nil, fmt.Errorf("line %d: the token is %d bytes long: use %d or more, such as from 'openssl rand -hex 32'", number, len(token), minToken)
-		case bytes.ContainsAny(token, " \t"):
-			return nil, fmt.Errorf("line %d: a token has no spaces", number)
-		}
-		sums = append(sums, sha256.Sum256(token))
-	}
-	if len(sums) == 0 || len(sums) > maxTokenLines {
-		return nil, fmt.Errorf("it has %d tokens: put one, or up to %d, on lines of their own", len(sums), maxTokenLines)
-	}
-	return sums, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,9 +36,9 @@ func TestX2_Tokens(t *testing.T) {
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
 	first, second := "first-0123456789abcdef", "other-0123456789abcdef"
 	write(first + "\n")
-	tokens, err := ReadTokens(path, slog.New(slog.DiscardHandler))
+	known, err := tokens.Read(path, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	s := serve(t, &fake{}, func(o *Options) { o.Tokens = tokens })
+	s := serve(t, &fake{}, func(o *Options) { o.Tokens = known })
 	status := func(header string) int {
 		r := s.send(http.MethodGet, "/v1/feeds/f", "", nil, "Authorization", header)
 		if r.status == http.StatusUnauthorized {
@@ -52,7 +53,7 @@ func TestX2_Tokens(t *testing.T) {
 	for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer x", "Bearer " + first + "x", "Bearer " + first[:20], "Basic " + first, first, "Bearer " + second} {
 		require.Equal(t, 401, status(wrong), wrong)
 	}
-	for _, path := range []string{"/health", "/metrics", "/openapi.json"} {
+	for _, path := range []string{"/health", "/readyz", "/livez", "/metrics", "/openapi.json"} {
 		require.Equal(t, 200, s.send(http.MethodGet, path, "", nil).status, "these need none")
 	}
 	for _, rt := range s.gateway.routes {
@@ -71,10 +72,10 @@ func TestX2_Tokens(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime())) // as if within one tick of the file system's clock
 	require.Equal(t, 401, status("Bearer "+second))
 	require.Equal(t, 200, status("Bearer "+first))
-	for _, bad := range []string{"", "short\n", "two tokens on one line\n", strings.Repeat("x", maxTokenFile+1)} {
+	for _, bad := range []string{"", "short\n", "two tokens on one line\n", strings.Repeat("x", 1<<16+1)} {
 		write(bad)
 		require.Equal(t, 401, status("Bearer "+second), "%.20q", bad)
-		_, err := ReadTokens(path, nil)
+		_, err := tokens.Read(path, nil)
 		require.Error(t, err)
 	}
 	require.NoError(t, os.Remove(path))

@@ -34,6 +34,7 @@ import (
 	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/run/meters"
 	"github.com/stint-run/stint/internal/web/endpoint"
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 )
@@ -61,11 +62,18 @@ type Options struct {
 	// Open returns a client of the feed of that name. It does not ask the server. The gateway releases it.
 	Open func(name string) Feed
 	// Tokens are those of which a request needs one. Default: none is needed.
-	Tokens *Tokens
+	Tokens *tokens.Tokens
 	// Loopback: the gateway listens on this machine only, so Host and Origin of requests are checked.
 	Loopback bool
 	// Requests is how many requests for feeds may be under way at once; more are refused. Default: [DefaultRequests].
 	Requests int
+	// Page answers requests for what is at PagePath and below it. Nil: there is nothing.
+	Page http.Handler
+	// PagePath is a path such as "/stint".
+	PagePath string
+	// ClosePage ends those answers of the page that have no end of their own: it is called when the server begins to end.
+	// Nil: there are none.
+	ClosePage func()
 	// Log gets what goes wrong on the gateway's side.
 	Log *slog.Logger
 }
@@ -115,7 +123,8 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		options: o, feeds: newFeeds(o.Open), meters: m, places: make(chan struct{}, o.Requests), mux: http.NewServeMux(), pause: maxPause, reading: writeLimit, rest: bodyLimit,
 	}
-	g.own = endpoint.Routes(metrics, func() (any, bool) { h := g.health(); return h, h.Healthy })
+	ready := func() (any, bool) { h := g.health(); return h, h.Healthy }
+	g.own = endpoint.Routes(metrics, ready, func() (any, bool) { return g.health(), true })
 	g.routes = []route{
 		{name: "put", method: http.MethodPost, path: "/v1/feeds/{name}/put", items: true, handle: g.put},
 		{name: "call", method: http.MethodPost, path: "/v1/feeds/{name}/call", items: true, handle: g.call},
@@ -125,11 +134,17 @@ func New(o Options) (*Gateway, error) {
 		{name: "close", method: http.MethodPost, path: "/v1/feeds/{name}/close", handle: g.plain(closeFeed)},
 		{name: "openapi", method: http.MethodGet, path: "/openapi.json", open: true, handle: describe},
 		{name: "health", method: http.MethodGet, path: "/health", open: true, handle: g.ours},
+		{name: "readyz", method: http.MethodGet, path: "/readyz", open: true, handle: g.ours},
+		{name: "livez", method: http.MethodGet, path: "/livez", open: true, handle: g.ours},
 		{name: "metrics", method: http.MethodGet, path: "/metrics", open: true, handle: g.ours},
 	}
 	for _, r := range g.routes {
 		g.mux.Handle(r.method+" "+r.path, g.serve(r))
 		g.mux.Handle(r.path, g.serve(route{name: "other", open: true, handle: wrongMethod(r.method)}))
+	}
+	if o.Page != nil {
+		g.mux.Handle(o.PagePath, o.Page)
+		g.mux.Handle(o.PagePath+"/", o.Page)
 	}
 	g.mux.Handle("/", g.serve(route{name: "other", open: true, handle: unknownPath}))
 	return g, nil

@@ -49,3 +49,17 @@ func (s *served) counts(line string) {
 	counted := func() bool { return strings.Contains(s.send(http.MethodGet, "/metrics", "", nil).body, line+"\n") }
 	require.Eventually(s.t, counted, patience, time.Millisecond, line)
 }
+
+// M5: A gateway that ends takes no requests any more, but is alive.
+func TestHealth_Ending(t *testing.T) {
+	t.Parallel()
+	s := serve(t, &fake{}, nil)
+	for _, path := range []string{"/health", "/readyz", "/livez"} {
+		require.Equal(t, http.StatusOK, s.send(http.MethodGet, path, "", nil).status, path)
+	}
+	s.gateway.ending.Store(true)
+	require.Equal(t, http.StatusServiceUnavailable, s.send(http.MethodGet, "/readyz", "", nil).status)
+	alive := s.send(http.MethodGet, "/livez", "", nil)
+	require.Equal(t, http.StatusOK, alive.status)
+	require.JSONEq(t, `{"healthy":false,"state":"draining","requests":0}`, alive.body)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-run/stint/internal/base/loopback"
 	"github.com/stint-run/stint/internal/base/trap"
+	"github.com/stint-run/stint/internal/web/tokens"
 )
 
 const (
@@ -32,49 +33,39 @@ type Server struct {
 	end      context.CancelCauseFunc // of the requests under way
 }
 
-// OpenError reports a gateway without tokens that others than this machine could reach.
-type OpenError struct{ Address string }
-
-func (e *OpenError) Error() string {
-	return fmt.Sprintf("without a token, whoever reaches %s could use all feeds: name a file of tokens, or listen on 127.0.0.1", e.Address)
+// guarded says how the gateway is guarded.
+func guarded(o Options) tokens.Guarded {
+	return tokens.Guarded{Name: "the gateway", Could: "use all feeds", Known: o.Tokens}
 }
 
-// Check returns an *[OpenError] if a gateway may not listen at an address, HOST:PORT, without tokens.
-func Check(address string, o Options) error {
-	if o.Tokens == nil && !loopback.Is(address) {
-		return &OpenError{Address: address}
-	}
-	return nil
-}
+// Check returns a *[tokens.OpenError] if a gateway may not listen at an address, HOST:PORT, without tokens.
+func Check(address string, o Options) error { return guarded(o).Check(address) }
 
 // Listen takes an address, HOST:PORT, and sets what of the options depends on it. Requests wait until Serve is called.
-// Its error is an *[OpenError] if the address is not this machine's alone, and there are no tokens.
+// Its error is a *[tokens.OpenError] if the address is not this machine's alone, and there are no tokens.
 func Listen(address string, o Options) (*Server, error) {
-	if err := Check(address, o); err != nil {
+	listener, err := guarded(o).Listen(address)
+	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("the gateway cannot listen: use another address, or port 0 for a free one: %w", err)
-	}
-	local := listener.Addr().String()
-	o.Loopback = loopback.Is(local)
-	if err := Check(local, o); err != nil { // the name was this machine's only by its look
-		return nil, errors.Join(err, listener.Close())
-	}
+	o.Loopback = loopback.Is(listener.Addr().String())
 	g, err := New(o)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	door := newDoor(listener, descriptors())
-	return &Server{gateway: g, listener: door, end: end, http: &http.Server{
+	s := &Server{gateway: g, listener: door, end: end, http: &http.Server{
 		Handler: g, ErrorLog: slog.NewLogLogger(g.options.Log.Handler(), slog.LevelWarn), MaxHeaderBytes: maxHead,
 		ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit,
 		ReadTimeout: headLimit + bodyLimit, // also when net/http reads what the gateway does not; bodies of items have other limits, see body
 		ConnState:   door.noteState, ConnContext: door.noteContext,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-	}}, nil
+	}}
+	if o.ClosePage != nil {
+		s.http.RegisterOnShutdown(o.ClosePage)
+	}
+	return s, nil
 }
 
 // Address returns where the gateway listens, as HOST:PORT.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stretchr/testify/require"
 )
@@ -39,7 +40,7 @@ func serving(t *testing.T, server *Server, drain time.Duration) (s *served, end 
 // Without a token the gateway listens on this machine only.
 func TestListen_NeedsATokenBeyondLoopback(t *testing.T) {
 	t.Parallel()
-	var open *OpenError
+	var open *tokens.OpenError
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "gateway.example:0"} {
 		_, err := Listen(address, Options{})
 		require.ErrorAs(t, err, &open, address)
@@ -47,9 +48,9 @@ func TestListen_NeedsATokenBeyondLoopback(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(path, []byte("0123456789abcdef"), 0o600))
-	tokens, err := ReadTokens(path, slog.New(slog.DiscardHandler))
+	known, err := tokens.Read(path, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	s, err := Listen("0.0.0.0:0", Options{Tokens: tokens})
+	s, err := Listen("0.0.0.0:0", Options{Tokens: known})
 	require.NoError(t, err)
 	require.False(t, s.gateway.options.Loopback)
 	require.NoError(t, s.listener.Close())
@@ -109,4 +110,28 @@ func TestServe_UncertainPut(t *testing.T) {
 	require.Equal(t, io.EOF, ended(canceled(errDraining), io.EOF))
 	require.Equal(t, context.Canceled, ended(t.Context(), context.Canceled))
 	require.True(t, errors.Is(ended(canceled(errDraining), context.Canceled), errDraining))
+}
+
+// An answer of the page that has no end does not hold up the end of the gateway.
+func TestServe_EndsThePage(t *testing.T) {
+	t.Parallel()
+	begun, closed := make(chan struct{}), make(chan struct{})
+	server, err := Listen("127.0.0.1:0", Options{
+		Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(begun); <-closed }), PagePath: "/page", ClosePage: func() { close(closed) },
+	})
+	require.NoError(t, err)
+	s, end, ended := serving(t, server, patience)
+	go func() {
+		if resp, err := s.client.Get(s.url + "/page"); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-begun
+	end()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(patience / 2):
+		require.FailNow(t, "the page holds up the end")
+	}
 }

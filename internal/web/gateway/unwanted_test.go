@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-run/stint/internal/web/tokens"
 	"github.com/stretchr/testify/require"
 )
 
@@ -130,9 +131,9 @@ func TestUnwanted_NeverSentWithoutToken(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(path, []byte("0123456789abcdef"), 0o600))
-	tokens, err := ReadTokens(path, slog.New(slog.DiscardHandler))
+	known, err := tokens.Read(path, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	s, end, ended := hasty(t, Options{Open: func(string) Feed { return &fake{} }, Tokens: tokens})
+	s, end, ended := hasty(t, Options{Open: func(string) Feed { return &fake{} }, Tokens: known})
 	for _, method := range []string{"GET /v1/feeds/f", "POST /v1/feeds/f/reset", "POST /v1/feeds/f/put", "POST /v1/feeds/f/call"} {
 		method, path, _ := strings.Cut(method, " ")
 		c := s.announce(method, path, tenBytes, "")

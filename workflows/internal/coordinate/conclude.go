@@ -90,6 +90,9 @@ func (c *Coordinator) conclude() (job.Report, error) {
 	}
 	_ = workflow.Await(c.Ctx, func() bool { return !c.hooks.unblocking }) // its context is never cancelled
 	c.nameLeftovers()
+	if c.State.Portions > 0 { // before that, what earlier runs have done is not counted
+		r.SettleLife()
+	}
 	c.decide()
 	c.listFailures()
 	c.cleanUp()

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/base/samples"
 	"github.com/stint-run/stint/internal/data/pipeline"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -52,6 +53,7 @@ type Coordinator struct {
 // insider is a leg that runs inside the job: what the job reads of it directly.
 type insider interface {
 	Sofar() wire.LegOutcomes
+	Life() samples.Packed
 	Flying(executions []string) []string
 }
 
@@ -83,8 +85,9 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: in.Spec.Grace, Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
-		Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Versions: in.Versions, Stages: in.Spec.StageReports()},
+		Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Versions: in.Versions, Stages: in.Spec.StageReports(), Life: in.Life},
 	}
+	c.In.Life = nil // the report has it
 	c.resize()
 	return c
 }
@@ -227,6 +230,7 @@ func (c *Coordinator) Answer(executions []string) wire.Answer {
 	a := wire.Answer{Report: c.report()}
 	if c.Inside != nil {
 		a.Flying = c.Inside.Flying(executions)
+		a.Life = a.Life.Plus(c.Inside.Life())
 	}
 	for _, l := range c.Legs {
 		if n := l.Reported.Sofar; l.ID() != "" && !n.At.IsZero() {

@@ -115,7 +115,7 @@ func (c *Coordinator) NewLeg(inside bool, places int) wire.LegState {
 	if !inside || c.State.Report.Legs > 0 {
 		c.State.LastLeg++
 	}
-	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
+	s := wire.LegState{Number: c.State.LastLeg, Limits: c.Limits(), Grain: c.State.Report.Life.Grain(), Window: max(0, places), Known: pool.Workers(c.State.Pool.Workers).Calls()}
 	s.Limits.Legs, s.Limits.Stages = len(c.Legs)+1, c.nextBounds(c.Legs)
 	s.Limits.Budget = c.budgetOf(&OpenLeg{}) // one of a feed asks when it needs something of it
 	c.Places -= s.Window

@@ -111,6 +111,7 @@ func (c *Coordinator) planned(p Assignment) {
 		}
 		r.Resumed = p.Resumed.Done()
 		r.Totals.Add(p.Resumed)
+		r.SettleLife()
 		r.Discarded += p.Discarded
 		r.FirstError = r.FirstError.First(p.FirstError)
 		if p.Heads != nil {

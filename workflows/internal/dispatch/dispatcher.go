@@ -31,9 +31,10 @@ type Dispatcher struct {
 	// returned are tasks that have run before and run again. They go first.
 	returned  []task
 	flying    []*task
-	silent    []silence // executions that nothing was heard of at a stop
-	delayed   []*task   // those that wait for a repetition
-	sofar     wire.LegOutcomes
+	silent    []silence        // executions that nothing was heard of at a stop
+	delayed   []*task          // those that wait for a repetition
+	sofar     wire.LegOutcomes // without its life
+	life      life
 	lastError string // for people
 
 	window window
@@ -65,6 +66,7 @@ func New(ctx workflow.Context, c Config) *Dispatcher {
 		report:   reporting{reported: c.Sofar.Totals.Failed},
 		learning: learning{known: c.State.Known, reports: c.State.Reports, speedAwaited: c.State.SpeedAwaited},
 	}
+	d.sofar.Life, d.life = nil, newLife(c.Sofar.Outcomes, c.State.Grain)
 	d.report.set(c.State.Limits.Report)
 	d.batches, d.cancel = workflow.WithCancel(ctx)
 	return d
@@ -192,11 +194,13 @@ func (d *Dispatcher) execute(t task, share *wire.Share) {
 		var result wire.ProcessResult
 		if err := f.Get(d.ctx, &result); err != nil {
 			d.failed(*flying, err)
+			d.lived(flying, nil)
 		} else if err := flying.answers(&result); err != nil {
 			d.again(*flying)
 			d.fail(err)
 		} else {
 			d.succeeded(*flying, result)
+			d.lived(flying, &result)
 		}
 		d.Link.BatchEnded()
 	})
@@ -231,7 +235,7 @@ func (d *Dispatcher) Handover() wire.LegState {
 	}
 	return wire.LegState{
 		Number: d.State.Number, Tasks: append(end(d.returned), drain(d.Supply)...), Window: d.window.places, Last: d.window.last,
-		Limits: d.rate.limits, SlowDowns: d.rate.requests,
+		Limits: d.rate.limits, Grain: d.State.Grain, SlowDowns: d.rate.requests,
 		Known: d.known, Reports: d.reports, SpeedAwaited: d.speedAwaited,
 	}
 }
@@ -273,7 +277,8 @@ func (d *Dispatcher) Returned() int64 {
 // then, unless it has one.
 func (d *Dispatcher) Lose(err *job.Error) {
 	used, lost := d.sofar.Totals.Usage, d.sofar.Totals.LostUsage // which is spent all the same
-	d.sofar.Totals, d.sofar.Stages = d.Config.Sofar.Totals, d.Config.Sofar.Stages
+	d.sofar.Totals, d.sofar.Stages, d.sofar.Slowest = d.Config.Sofar.Totals, d.Config.Sofar.Stages, d.Config.Sofar.Slowest
+	d.life = newLife(d.Config.Sofar.Outcomes, d.State.Grain)
 	d.sofar.Totals.Usage, d.sofar.Totals.LostUsage = used, lost
 	if d.sofar.Error == nil {
 		d.sofar.Error = err

@@ -12,6 +12,7 @@
 //	stop.go                  a stop, and a failed item where the first one ends the job; what is still running after it
 //	pause.go                 a pause of the job
 //	signals.go               the signals between a job and its legs, those that reach a leg, those that it sends
+//	life.go                  what it keeps of its life, for samples; its slowest batches
 //	progress.go              what it reports of failed items; what queries and people see, by stages, too
 //
 // # Another kind of leg

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-run/stint/job"
 )
 
-// Sofar returns the outcomes of the leg, those of its earlier runs included.
+// Sofar returns the outcomes of the leg, those of its earlier runs included, without its life (see Result).
 func (d *Dispatcher) Sofar() wire.LegOutcomes { return d.sofar }
 
 // Progress returns what the queries and the report show.
@@ -36,9 +36,10 @@ func (d *Dispatcher) Flying(executions []string) []string {
 	return flying
 }
 
-// ProgressWith is Progress, and which of the executions are in flight.
+// ProgressWith is Progress with the leg's life, and which of the executions are in flight.
 func (d *Dispatcher) ProgressWith(executions []string) job.Progress {
 	p := d.Progress()
+	p.Life = d.Life()
 	p.Flying = d.Flying(executions)
 	return p
 }
@@ -215,11 +216,11 @@ func (r *reporting) due(c wire.Counts) bool {
 	return true
 }
 
-// CountsOf returns the counts of outcomes.
+// CountsOf returns the counts of outcomes. Items that wait for the outcome of an equal one have none yet.
 func CountsOf(o wire.LegOutcomes) wire.Counts {
 	t := o.Totals
 	barren := slices.ContainsFunc(o.Stages, func(s job.StageReport) bool { return s.Failed > 0 && s.Failed == s.Done })
-	return wire.Counts{OK: t.OK, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
+	return wire.Counts{OK: t.OK - t.Equal, Failed: t.Failed, Alone: t.Alone, Between: t.Between, Barren: barren}
 }
 
 // counts returns those that the job hears of, now.

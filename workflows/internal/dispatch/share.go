@@ -215,9 +215,9 @@ func (d *Dispatcher) noteTurns(t task, r wire.ProcessResult) {
 }
 
 // noteTurnless takes in whether a stage makes requests. One that has made one does, and one that has results without any
-// does not. Items that were carried or reused, or that have failed, show nothing: no request may have been due for them.
+// does not. Items that were carried or reused, that wait for an equal one, or that have failed, show nothing: no request may have been due for them.
 func (d *Dispatcher) noteTurnless(stage string, r wire.ProcessResult) {
-	own := r.Entry.OK - r.Entry.Reused - (r.Carried.Items - r.Carried.Failed)
+	own := r.Entry.OK - r.Entry.Reused - r.Entry.Waiting - (r.Carried.Items - r.Carried.Failed)
 	if stage == "" || d.rate.requesting[stage] || r.Turns == 0 && own <= 0 {
 		return
 	}

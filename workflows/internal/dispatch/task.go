@@ -175,7 +175,7 @@ func (t *task) tiledBy(r *wire.ProcessResult) error {
 
 // MaxCause bounds what a suspected task carries of its last loss, in bytes as JSON: a leg that continues as new has
 // hundreds.
-const MaxCause = 200
+const MaxCause = 180
 
 // OrphanTries is how many processes may end with the same items in hand before these are suspected: people
 // kill processes, too.
@@ -354,4 +354,6 @@ func (d *Dispatcher) forgive(t *task) {
 	t.Suspicion, t.expired = t.expired.before, nil
 	t.Returns++
 	d.sofar.Totals.Expiries--
+	now := workflow.Now(d.ctx)
+	d.life.note(d.sofar.Totals, now, now, "")
 }

@@ -52,6 +52,7 @@ func (l *feedLeg) progress() job.Progress {
 		return job.Progress{} // the job has its result
 	}
 	p := l.Progress()
+	p.Life = l.Life()
 	p.Feed = &job.FeedReport{
 		Session: s.Session, Accepted: s.Accepted, Capacity: s.Capacity, CapacityBytes: s.CapacityBytes,
 		Backlog: s.Backlog, BacklogBytes: s.BacklogBytes, Waiting: s.Waiting, Unclaimed: s.Unclaimed, Discarded: s.Discarded,

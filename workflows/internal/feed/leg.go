@@ -313,7 +313,7 @@ func (l *feedLeg) conclude() wire.LegResult {
 		l.Lose(err)
 	}
 	result := wire.LegResult{
-		LegOutcomes: l.Sofar(), Manifests: l.commits.heads, Left: int64(l.intake.Left()),
+		LegOutcomes: l.Result(), Manifests: l.commits.heads, Left: int64(l.intake.Left()),
 		Accepted: l.intake.Next(), Discarded: l.intake.State(l.in.Number, workflow.Now(l.ctx)).Discarded, Counted: l.tally(), Freed: l.intake.Freed(), Unsaved: err != nil,
 	}
 	l.concluded = true

@@ -175,7 +175,7 @@ func RunLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) 
 		return l.result(), nil
 	}
 	again := in
-	again.LegState, again.Slot, again.Sofar = l.Handover(), l.slot, l.Sofar()
+	again.LegState, again.Slot, again.Sofar = l.Handover(), l.slot, l.Result()
 	return wire.LegResult{}, workflow.NewContinueAsNewError(ctx, wire.WorkflowLoopLeg, again)
 }
 
@@ -217,7 +217,7 @@ func (l *loopLeg) Process(ctx workflow.Context, in wire.ProcessInput) workflow.F
 	in.Ref, l.given = l.ref, l.slot
 	in.Slice = sliceAt(workflow.Now(ctx))
 	in.Clock = &wire.Clock{
-		LoopSlot: l.slot, Every: l.spec.Loop.Every, Skip: l.spec.Loop.CatchUp == job.CatchUpSkip, Keep: l.ref.Store != "",
+		LoopSlot: l.slot, Every: l.spec.Loop.Every, Skip: l.spec.Loop.Skips(), Keep: l.ref.Store != "",
 	}
 	options := workflow.GetActivityOptions(ctx)
 	options.Summary = fmt.Sprintf("slot %d · ticks from %s on", l.slot.Slot, text.Thousands(in.Batch.First+l.slot.Skipped))
@@ -306,12 +306,13 @@ func (l *loopLeg) answerQueries(ctx workflow.Context) error {
 
 func (l *loopLeg) progress() job.Progress {
 	p := l.Progress()
+	p.Life = l.Life()
 	p.Loop = []job.LoopSlot{l.slot}
 	return p
 }
 
 func (l *loopLeg) result() wire.LegResult {
-	return wire.LegResult{LegOutcomes: l.Sofar(), Loop: []job.LoopSlot{l.slot}}
+	return wire.LegResult{LegOutcomes: l.Result(), Loop: []job.LoopSlot{l.slot}}
 }
 
 func (l *loopLeg) details() string {

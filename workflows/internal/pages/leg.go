@@ -116,7 +116,7 @@ func (l *leg) commit(ctx workflow.Context) wire.LegResult {
 		l.Lose(execute.JobError(err))
 		left += l.manifest.items()
 	}
-	sofar := l.Sofar()
+	sofar := l.Result()
 	if l.Halted() {
 		sofar.Totals.Between = 0 // they are left
 	}

@@ -117,6 +117,10 @@ func (p *Pager) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job.Repor
 		return err
 	}
 	r.Output, r.Failures, r.Gone = &result.Output, result.Failures, result.Gone
+	if len(result.Manifests) > 0 { // items have got outcomes that were not counted before
+		r.Manifests = result.Manifests
+		r.OK, r.Failed, r.Dropped, r.Lines = result.Books.OK, result.Books.Failed, result.Books.Dropped, result.Books.Lines
+	}
 	return nil
 }
 

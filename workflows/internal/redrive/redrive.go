@@ -39,7 +39,7 @@ func (w *redriveWork) Finish(ctx workflow.Context, t coordinate.Snapshot, r *job
 	r.Output, r.Failures = &result.Output, result.Failures
 	r.Redriven = result.Redriven
 	r.Planned, r.OK, r.Failed, r.Dropped = result.Books.Items, result.Books.OK, result.Books.Failed, result.Books.Dropped
-	r.Lines = result.Books.Lines
+	r.Lines, r.Equal = result.Books.Lines, result.Books.Equal
 	r.FirstError = result.FirstError
 	r.Manifests = result.Manifests
 	return nil

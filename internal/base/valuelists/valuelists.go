@@ -1,8 +1,10 @@
-package starter
+// Package valuelists has the lists of values of a command line, which take the place of inputs, as GNU parallel's.
+package valuelists
 
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,17 +14,17 @@ import (
 // Before a list of values on the command line: its values go with each of the list before, or (linked) the first one
 // with the first one there, and so on, as with GNU parallel.
 const (
-	listMark   = ":::"
+	Mark       = ":::"
 	linkedMark = ":::+"
 	fileMark   = "::::"
 )
 
-// valueLists are the lists of values of a command line, which take the place of inputs: an item for each combination.
-type valueLists [][][]string // a group for each list that is not linked: rows, each with the values of the linked lists
+// Lists are the lists of values of a command line, which take the place of inputs: an item for each combination.
+type Lists [][][]string // a group for each list that is not linked: rows, each with the values of the linked lists
 
-// splitLists takes the lists of values off a command line. What follows the first mark are no flags.
-func splitLists(args []string) (rest []string, lists valueLists, err error) {
-	marks := []string{listMark, linkedMark}
+// Split takes the lists of values off a command line. What follows the first mark are no flags.
+func Split(args []string) (rest []string, lists Lists, err error) {
+	marks := []string{Mark, linkedMark}
 	first := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(marks, arg) })
 	if first < 0 || args[0] != "run" {
 		return args, nil, nil
@@ -33,9 +35,9 @@ func splitLists(args []string) (rest []string, lists valueLists, err error) {
 		switch {
 		case mark == "":
 		case len(values) == 0:
-			return usageError("there is no value after %s", mark)
+			return fmt.Errorf("there is no value after %s", mark)
 		case mark == linkedMark && lists == nil:
-			return usageError("%s links a list to the one before, and it is the first: write %s", linkedMark, listMark)
+			return fmt.Errorf("%s links a list to the one before, and it is the first: write %s", linkedMark, Mark)
 		case mark == linkedMark:
 			lists.link(values)
 		default:
@@ -55,9 +57,9 @@ func splitLists(args []string) (rest []string, lists valueLists, err error) {
 			}
 			mark, values = arg, nil
 		case strings.HasPrefix(arg, fileMark) && strings.Trim(arg, ":+") == "":
-			return nil, nil, usageError("%s is not known: name the file as an input, each line of which is an item", arg)
+			return nil, nil, fmt.Errorf("%s is not known: name the file as an input, each line of which is an item", arg)
 		case !utf8.ValidString(arg):
-			return nil, nil, usageError("value %q of %s is not UTF-8: name an input instead, each line of which is an item", arg, mark)
+			return nil, nil, fmt.Errorf("value %q of %s is not UTF-8: name an input instead, each line of which is an item", arg, mark)
 		default:
 			values = append(values, arg)
 		}
@@ -66,7 +68,7 @@ func splitLists(args []string) (rest []string, lists valueLists, err error) {
 }
 
 // link adds a value to each row of the last group, which becomes as short as the shorter of the two lists.
-func (l valueLists) link(values []string) {
+func (l Lists) link(values []string) {
 	group := &l[len(l)-1]
 	*group = (*group)[:min(len(*group), len(values))]
 	for i := range *group {
@@ -74,19 +76,19 @@ func (l valueLists) link(values []string) {
 	}
 }
 
-// identity distinguishes lists from others.
-func (l valueLists) identity() string {
+// Identity distinguishes lists from others.
+func (l Lists) Identity() string {
 	text, _ := json.Marshal(l) // texts can always be written
 	return string(text)
 }
 
-// reader returns the items: each a list in JSON, on a line. The values of the last group change first.
-func (l valueLists) reader() io.Reader {
+// Reader returns the items: each a list in JSON, on a line. The values of the last group change first.
+func (l Lists) Reader() io.Reader {
 	return &listReader{lists: l, at: make([]int, len(l))}
 }
 
 type listReader struct {
-	lists valueLists
+	lists Lists
 	at    []int // of the next item, by group; nil: there is none
 	buf   bytes.Buffer
 }

@@ -1,4 +1,4 @@
-package starter
+package valuelists
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSplitLists(t *testing.T) {
+func TestSplit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args, rest string
@@ -26,7 +26,7 @@ func TestSplitLists(t *testing.T) {
 		{"run ::: a ::: x y :::+ 1 2 :::+ p q", "run", `["a","x","1","p"] ["a","y","2","q"]`},
 		{"run -- cmd --flag ::: --flag -- <&>", "run -- cmd --flag", `["--flag"] ["--"] ["<&>"]`},
 	} {
-		rest, lists, err := splitLists(strings.Fields(c.args))
+		rest, lists, err := Split(strings.Fields(c.args))
 		require.NoError(t, err, c.args)
 		require.Equal(t, strings.Fields(c.rest), rest, c.args)
 		if c.items == "" {
@@ -34,7 +34,7 @@ func TestSplitLists(t *testing.T) {
 			continue
 		}
 		for _, read := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
-			items, err := io.ReadAll(read(lists.reader()))
+			items, err := io.ReadAll(read(lists.Reader()))
 			require.NoError(t, err)
 			require.Equal(t, strings.Fields(c.items), strings.Fields(string(items)), c.args)
 		}
@@ -42,15 +42,15 @@ func TestSplitLists(t *testing.T) {
 }
 
 // A list is read as it is needed: the combinations of a few lists may be more than fit into memory.
-func TestValueLists_ManyCombinations(t *testing.T) {
+func TestLists_ManyCombinations(t *testing.T) {
 	t.Parallel()
 	args := []string{"run"}
 	for range 12 {
 		args = append(append(args, ":::"), strings.Split("0123456789", "")...)
 	}
-	_, lists, err := splitLists(args)
+	_, lists, err := Split(args)
 	require.NoError(t, err)
-	items := json.NewDecoder(lists.reader())
+	items := json.NewDecoder(lists.Reader())
 	for _, want := range []string{"000000000000", "000000000001"} {
 		var item []string
 		require.NoError(t, items.Decode(&item))
