@@ -19,18 +19,19 @@ const (
 	items, inPhase = 200, 20
 )
 
-// gated is a handler whose calls wait for a token of their job, which is the first letter of its items.
+// gated is a handler whose calls wait for a token of their job, which is the first letter of its items. Those of feeds do
+// not wait.
 const gated = `read -r item
-while [ ! -e open ]; do
+while [ "${item#feed}" = "$item" ] && [ ! -e open ]; do
 	for token in "$(printf %.1s "$item")"/*; do mv "$token" used/ 2>/dev/null && break 2; done
 	sleep 0.05
 done
 echo "done $item"
 `
 
-// V1: two programs, whose workflows have other commands, run jobs of both side by side. Three workers are replaced one
-// after the other while the jobs run, then the server, then all of them back. No workflow task fails, and the outputs
-// are exact. While no worker knows a job's logic, the job waits, and says what it needs.
+// V1: two programs, whose workflows have other commands, run jobs and feeds of both side by side. Three workers are
+// replaced one after the other while they run, then the server, then all of them back. No workflow task fails, and the
+// outputs are exact. While no worker knows a job's logic, the job waits, and says what it needs.
 func TestUpgrade(t *testing.T) {
 	long := os.Getenv("STINT_UPGRADE") == "long"
 	if testing.Short() {
@@ -60,6 +61,10 @@ func TestUpgrade(t *testing.T) {
 	}
 	start(p.previous, "old")
 	start(p.next, "new")
+	feeds := map[string]string{"feed-old": p.previous, "feed-new": p.next}
+	for name, program := range feeds {
+		c.must(program, "start", "--feed", "--format", "text", "--pool", "p", "--name", name, "-o", name+"/")
+	}
 	const needs = "needs stint ≥ 0.2"
 	for _, program := range []string{p.previous, p.next} { // an older client, and a newer one
 		said, err := c.run(program, "status", "new")
@@ -67,12 +72,15 @@ func TestUpgrade(t *testing.T) {
 		require.Contains(t, said, needs)
 		require.Contains(t, c.must(program, "list"), "running, "+needs)
 	}
-	tokens := 0
+	tokens, called := 0, 0
 	done := map[string]int64{}
 	// pass lets a phase of the jobs through, and waits until they have done it.
 	pass := func(program string, names ...string) {
 		t.Helper()
 		for _, name := range names {
+			called++
+			item := fmt.Sprintf("feed-%d", called)
+			require.Contains(t, c.must(program, "feed", "call", "feed-"+name, item, "--timeout", patience.String()), "done "+item)
 			for range inPhase {
 				tokens++
 				c.write(fmt.Sprintf("%.1s/%d", name, tokens), "", 0o600)
@@ -105,6 +113,11 @@ func TestUpgrade(t *testing.T) {
 	c.until("the old job has completed", func() bool { return c.ask(p.previous, "old").State == "completed" })
 	c.work(3, p.next)
 	c.until("the new job has completed", func() bool { return c.ask(p.next, "new").State == "completed" })
+	for name := range feeds {
+		c.must(p.next, "feed", "close", name, "--wait")
+	}
+	results := strings.Count(c.must(p.next, "results", "feed-old"), "done ") + strings.Count(c.must(p.next, "results", "feed-new"), "done ")
+	require.Equal(t, called, results)
 	for name, lines := range want {
 		got, err := os.ReadFile(filepath.Join(c.dir, name+".txt"))
 		require.NoError(t, err)
