@@ -4,7 +4,7 @@ GO ?= go
 FUZZ_TIME ?= 30s
 SEEDS ?= 20
 
-.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench images cluster-test release release-check
+.PHONY: check build test race chaos python chart lint format vet staticcheck workflowcheck replay limits model mutants random fuzz bench images cluster-test release release-check upgrade-test
 
 check: lint race python chart
 
@@ -66,6 +66,12 @@ replay:
 # minutes on two processors.
 mutants:
 	$(GO) run ./internal/test/mutants
+
+# The program of an earlier commit and that of today, with a version of the logic more, side by side: workers and server are replaced while jobs run,
+# there and back, and a change without a gate is noticed. Histories of earlier versions replay with the next one's workflows.
+upgrade-test:
+	$(GO) test -tags disable_grpc_modules,nextlogic -count=1 -run Replay ./workflows
+	STINT_UPGRADE=long $(GO) test -count=1 -v -timeout 30m ./internal/test/upgrade
 
 # No run of a workflow comes near a limit of Temporal, however many batches a job has: some ten
 # minutes for a million. `make test` does the same with 20,000. Nor does one of a feed, after

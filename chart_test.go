@@ -93,20 +93,32 @@ func TestChart_Flags(t *testing.T) {
 	require.Equal(t, map[string]int{"worker": 3, "feed": 1, "watch": 1}, commands)
 }
 
-// M7: KEDA counts what waits in the queues that workers poll.
+// M7, V1: KEDA counts what waits in the queues that workers poll.
 func TestChart_Queues(t *testing.T) {
 	t.Parallel()
-	for _, o := range readRendered(t, "whole") {
+	objects := readRendered(t, "whole")
+	versions := map[string]string{"score": "", "thumbs": "2026.12"}
+	for _, o := range objects {
 		if o.Kind != "ScaledObject" {
 			continue
 		}
 		pool := strings.TrimPrefix(o.Metadata.Name, "batch-stint-")
-		var queues []string
-		for _, trigger := range o.Spec.Triggers {
-			queues = append(queues, trigger.Metadata["taskQueue"])
+		version, known := versions[pool]
+		require.True(t, known, pool)
+		delete(versions, pool)
+		var polled, counted []string
+		for _, logic := range wire.Logics() {
+			polled = append(polled, wire.AtLogic(wire.PoolQueue(pool), logic), wire.AtLogic(wire.IOQueue(pool), logic), wire.AtLogic(wire.WorkflowQueue, logic))
+			if version != "" {
+				polled = append(polled, wire.AtLogic(wire.PinnedQueue(pool, version), logic))
+			}
 		}
-		require.Equal(t, []string{wire.PoolQueue(pool), wire.IOQueue(pool), wire.WorkflowQueue}, queues)
+		for _, trigger := range o.Spec.Triggers {
+			counted = append(counted, trigger.Metadata["taskQueue"])
+		}
+		require.ElementsMatch(t, polled, counted)
 	}
+	require.Empty(t, versions)
 }
 
 var chartMetricsURL = regexp.MustCompile(`metrics: (http://127\.0\.0\.1:\d+)/metrics`)

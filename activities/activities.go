@@ -114,12 +114,15 @@ type Options struct {
 	Tracer *traces.Tracer
 	// Worker names the worker in the results of its batches.
 	Worker string
+	// Version is that of the handler; empty: it is not known.
+	Version string
 	// Capacity returns what the worker runs at once, at present. Nil: it is not known.
 	Capacity func() wire.Capacity
 	// Pending asks a leg of a feed for a piece of what it has not committed: see [wire.DecodePending].
 	Pending func(ctx context.Context, workflowID, runID string, offset int) ([]byte, error)
-	// Pollers counts the workers that poll for the batches of a pool. Nil: it is not known.
-	Pollers func(ctx context.Context, pool string) (int, error)
+	// Pollers counts the workers that poll for the batches of a pool whose jobs follow a version of the logic. Nil: it is
+	// not known.
+	Pollers func(ctx context.Context, pool string, logic int) (int, error)
 	// Stop asks for the stop of a job, for handlers that want it.
 	Stop func(ctx context.Context, jobName string, stop job.Stop) error
 	// Signal sends a signal to a workflow. Nil: nobody hears of an execution that the server has given up and that is

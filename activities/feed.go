@@ -28,7 +28,7 @@ func (a *Activities) PlanFeed(ctx context.Context, in wire.PlanFeedInput) (wire.
 		in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 		result, err := feeds.Plan(ctx, a.inputs, dir, in)
 		if in.Ref.Sources == "" {
-			result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
+			result.Worker, result.Capacity, result.Version = a.opts.Worker, a.opts.Capacity(), a.opts.Version
 		}
 		return result, err
 	})

@@ -16,7 +16,7 @@ import (
 // run.
 func (a *Activities) PlanLoop(ctx context.Context, in wire.PlanLoopInput) (wire.PlanLoopResult, error) {
 	return carryOut(ctx, a.opts.Patience, func(ctx context.Context) (wire.PlanLoopResult, error) {
-		result := wire.PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity()}
+		result := wire.PlanLoopResult{Worker: a.opts.Worker, Capacity: a.opts.Capacity(), Version: a.opts.Version}
 		if in.Ref.Store == "" {
 			return result, nil
 		}
@@ -33,7 +33,7 @@ type slotOfLoop struct{}
 
 func (slotOfLoop) source(e *execution) (source, error) {
 	in := &e.in
-	o := loops.Options{Ref: in.Ref, Soon: e.watch.Soon, Entry: func() wire.Entry { return e.entry }, Write: e.write}
+	o := loops.Options{Ref: in.Ref, Version: e.acts.opts.Version, Soon: e.watch.Soon, Entry: func() wire.Entry { return e.entry }, Write: e.write}
 	if in.Clock.Keep {
 		dir, err := e.openStore()
 		if err != nil {

@@ -48,7 +48,7 @@ func (a *Activities) plan(ctx context.Context, dir store.Dir, in wire.PlanInput,
 	in.Sizing = inputs.Including(in.Sizing, a.opts.Capacity())
 	result, err := a.inputs.Plan(ctx, dir, in, from)
 	if in.Ref.Sources == "" {
-		result.Worker, result.Capacity = a.opts.Worker, a.opts.Capacity()
+		result.Worker, result.Capacity, result.Version = a.opts.Worker, a.opts.Capacity(), a.opts.Version
 	}
 	return result, err
 }

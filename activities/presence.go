@@ -56,8 +56,12 @@ func (a *Activities) unserved(ctx context.Context, pools []string) (none []strin
 	if a.opts.Pollers == nil {
 		return nil, nil
 	}
+	logic := 1
+	if activity.IsActivity(ctx) {
+		logic = wire.LogicOf(activity.GetInfo(ctx).TaskQueue) // the job's
+	}
 	for _, pool := range pools {
-		n, err := a.opts.Pollers(ctx, pool)
+		n, err := a.opts.Pollers(ctx, pool, logic)
 		if err != nil {
 			return nil, fmt.Errorf("looking for workers of pool %s: %w", pool, err)
 		}

@@ -16,7 +16,7 @@ func TestServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		pollers := func(_ context.Context, pool string) (int, error) {
+		pollers := func(_ context.Context, pool string, _ int) (int, error) {
 			if pool == "a" || pool == "b" && time.Since(began) > time.Minute {
 				return 1, nil
 			}
@@ -44,7 +44,7 @@ func TestServed(t *testing.T) {
 		_, err = acts.Served(ctx, wire.ServedInput{Pools: []string{"c"}})
 		require.ErrorIs(t, err, context.Canceled)
 	})
-	acts := New(Options{Pollers: func(context.Context, string) (int, error) { return 0, errors.New("no network") }})
+	acts := New(Options{Pollers: func(context.Context, string, int) (int, error) { return 0, errors.New("no network") }})
 	defer acts.Close()
 	_, err := acts.Served(t.Context(), wire.ServedInput{Pools: []string{"c"}})
 	require.ErrorContains(t, err, "looking for workers of pool c: no network")

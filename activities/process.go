@@ -144,6 +144,7 @@ func (e *execution) commit() (result wire.ProcessResult, err error) {
 		result.Routed = staged.Routed()
 	}
 	result.Clock = e.slotAt((*loops.Slot).Final)
+	e.entry.Version = e.acts.opts.Version
 	result.Entry, result.FirstError = e.entry, e.firstError
 	if activity.IsActivity(e.ctx) {
 		result.Started = activity.GetInfo(e.ctx).StartedTime.UnixMilli()

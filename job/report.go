@@ -145,6 +145,9 @@ type Outcomes struct {
 	Slowest []SlowBatch `json:"slowest,omitempty"`
 	// Stages are those of a pipeline that pools run, in the order in which items reach them.
 	Stages []StageReport `json:"stages,omitempty"`
+	// Versions are those of the handlers that have done batches, by stage, the most items first: at most
+	// [limits.MaxVersions].
+	Versions []WorkerShare `json:"versions,omitempty"`
 	// Life is what Samples are made of, as it travels and adds up. Reports that clients return have Samples instead.
 	Life samples.Packed `json:"life,omitempty"`
 }
@@ -162,6 +165,7 @@ func (o *Outcomes) Add(more Outcomes) {
 	o.Workers = addWorkers(o.Workers, more.Workers)
 	o.NoteSlow(more.Slowest...)
 	o.Stages = addStages(o.Stages, more.Stages)
+	o.Versions = addVersions(o.Versions, more.Versions)
 	o.Life = o.Life.Plus(more.Life)
 }
 
@@ -169,6 +173,19 @@ func (o *Outcomes) Add(more Outcomes) {
 func atMost[T any](most int, list, more []T) ([]T, int) {
 	n := min(len(more), max(0, most-len(list)))
 	return append(slices.Clip(list), more[:n]...), len(more) - n
+}
+
+// add adds what the same worker, or workers of the same version, have done.
+func (s *WorkerShare) add(w WorkerShare) {
+	s.Batches += w.Batches
+	s.Items += w.Items
+	s.Busy += w.Busy
+	if w.Last.After(s.Last) {
+		s.Last = w.Last
+	}
+	if w.Concurrency > 0 && !w.Last.Before(s.Last) {
+		s.Concurrency = w.Concurrency
+	}
 }
 
 // addWorkers adds the shares of two lists by worker, and keeps [limits.MaxWorkers] with the most items.
@@ -180,16 +197,7 @@ func addWorkers(a, b []WorkerShare) []WorkerShare {
 			sum = append(sum, w)
 			continue
 		}
-		s := &sum[i]
-		s.Batches += w.Batches
-		s.Items += w.Items
-		s.Busy += w.Busy
-		if w.Last.After(s.Last) {
-			s.Last = w.Last
-		}
-		if w.Concurrency > 0 && !w.Last.Before(s.Last) {
-			s.Concurrency = w.Concurrency
-		}
+		sum[i].add(w)
 	}
 	slices.SortFunc(sum, func(a, b WorkerShare) int {
 		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(a.Worker, b.Worker))
@@ -294,9 +302,11 @@ func (o *Outage) Earlier(other *Outage) *Outage {
 	return o
 }
 
-// WorkerShare is what one worker has done for a job.
+// WorkerShare is what one worker, or all those with the same version of the handler, have done for a job.
 type WorkerShare struct {
-	Worker  string        `json:"worker"`
+	Worker  string        `json:"worker,omitempty"`  // empty: all those with the version
+	Version string        `json:"version,omitempty"` // of the handler; empty: of one worker
+	Stage   string        `json:"stage,omitempty"`   // of a pipeline, with Version
 	Batches int64         `json:"batches"`
 	Items   int64         `json:"items"`
 	Busy    time.Duration `json:"busy_ns"` // summed over its slots, in nanoseconds
@@ -326,6 +336,8 @@ type Report struct {
 	// StopDeadline is when the grace period of the stop ends.
 	StopDeadline *time.Time `json:"stop_deadline,omitempty"`
 
+	// Pinned is the version of the handler that the job is pinned to; empty: to none.
+	Pinned string `json:"pinned,omitempty"`
 	// Unserved: no worker took the job's first activity within seconds.
 	Unserved bool `json:"unserved,omitempty"`
 	// UnservedPools are pools of a pipeline's further stages that no worker serves: their items wait.

@@ -106,6 +106,10 @@ type Spec struct {
 	// Priority says which of the pool's jobs gets the next free slot: 1, before all others, … 5, after them. Default 3.
 	// Batches of a lower priority that run return their rest after the calls in hand if one of a higher one waits.
 	Priority int `json:"priority,omitempty"`
+	// Pin names the version of the handler whose workers alone run the job's batches: up to 64 letters, digits and
+	// . _ + : -. "first" is that of the worker that begins the job; not for pipelines, whose pools have handlers of their
+	// own. While no such worker lives the job waits. Empty: workers of any version run them.
+	Pin string `json:"pin,omitempty"`
 	// Expiry is a batch's timer: a worker that is silent for so long is presumed dead. 1 s … 24 h,
 	// default 30 s.
 	Expiry time.Duration `json:"expiry,omitempty"`
@@ -243,6 +247,7 @@ func (s Spec) Validate() error {
 	errs = append(errs, s.checkEnds()...)
 	errs = append(errs, s.checkReuse()...)
 	errs = append(errs, s.checkRetry()...)
+	errs = append(errs, s.checkPin())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestSpec_DefaultsLeaveWhatIsSet(t *testing.T) {
 		Name: "n", Pool: "p", Stages: []Stage{{Name: "s", Pool: "p"}}, Feed: &Feed{Capacity: 1, CapacityBytes: 2, BatchWait: 3, Keep: 4}, Loop: &Loop{Slots: 5, Every: 6, CatchUp: catchUpSkip},
 		Files: &Files{Input: []string{"i"}, Delimiter: ";", Quote: "none", MaxInput: 2, Flush: 4}, Format: "csv", Columns: []string{"c"}, MaxItem: 1, Output: "o{}", Split: "f", Flatten: true, Unique: true, Dropped: "d", Errors: "e", Report: "r", Store: "s",
 		Reuse: &Reuse{Of: "j", From: "f", Store: "k", Key: "id", Changed: "v", Version: "1"}, BatchItems: 1, BatchBytes: 2, Window: 3, Expiry: 4 * time.Second, CallTimeout: NoLimit, BatchTimeout: 5, Attempts: 6,
-		Priority: 2, ItemAttempts: 7, Backoff: 8 * time.Millisecond, Retry: []Retry{"kind=crash attempts=9"}, NoRetry: []string{"Bad"}, Grace: time.Nanosecond,
+		Priority: 2, Pin: "v2", ItemAttempts: 7, Backoff: 8 * time.Millisecond, Retry: []Retry{"kind=crash attempts=9"}, NoRetry: []string{"Bad"}, Grace: time.Nanosecond,
 		OnError: OnErrorStop, MaxFailed: "9%", CleanStop: []string{"Done"}, IgnoreStragglers: true, JobRate: 10,
 		RequestRate: 11, TokenRate: 12, LimitBy: "f", MaxCost: 13, MaxTokens: 14, Deadline: "1h",
 		Init: []string{"a"}, Shutdown: []string{"b"}, Cleanup: []string{"c"},

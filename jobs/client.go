@@ -96,6 +96,7 @@ type StartOptions struct {
 	salvage  []json.RawMessage // see [Client.Resume]
 	loop     []job.LoopSlot    // see [Client.Resume]
 	accepted int64             // see [Client.Resume]
+	versions []job.WorkerShare // see [Client.Resume]
 }
 
 // ExistsError reports that a job of the name exists already.
@@ -125,7 +126,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	of := kindOf(spec, o.redrive)
 	opts := client.StartWorkflowOptions{
 		ID:                                       spec.Name,
-		TaskQueue:                                wire.WorkflowQueue,
+		TaskQueue:                                wire.AtLogic(wire.WorkflowQueue, wire.LogicVersion),
 		WorkflowTaskTimeout:                      cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
@@ -141,7 +142,7 @@ func (c *Client) Start(ctx context.Context, spec job.Spec, options *StartOptions
 	if o.Fresh {
 		opts.WorkflowIDConflictPolicy = enums.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	}
-	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Life: job.Report{Samples: o.Samples}.WithLife().Life, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
+	in := wire.StartInput{Spec: spec, Resume: o.Resume, Redrive: o.redrive, Salvage: o.salvage, Loop: o.loop, Accepted: o.accepted, Spent: o.Spent, Lost: o.Lost, Versions: o.versions, Life: job.Report{Samples: o.Samples}.WithLife().Life, Earlier: o.Earlier, Root: o.Root, Version: wire.LogicVersion}
 	var handle client.WorkflowRun
 	err = c.withAttributes(ctx, in, func(in wire.StartInput, attributes temporal.SearchAttributes) (err error) {
 		opts.TypedSearchAttributes = attributes
@@ -246,6 +247,9 @@ type Listed struct {
 	// Stuck means that a workflow task of the running job has failed, or got no answer, several times in a row: see
 	// [Run.FailingTask]. Older servers do not report that.
 	Stuck bool `json:"stuck,omitempty"`
+	// Needs says which release of stint the running job needs, if no worker that polls knows its logic: see [Run.Needs].
+	// [Client.List] and [Client.ListPage] set it.
+	Needs string `json:"needs,omitempty"`
 }
 
 // Reaches reports whether the job's items reach the pool: it is the job's, or that of a stage.

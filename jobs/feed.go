@@ -288,13 +288,14 @@ func (j *feedJob) Open(ctx context.Context) (int, string, error) {
 	}
 	memo := info.GetMemo()
 	listed := j.run.client.listed(info)
+	queue := wire.AtLogic(wire.PoolQueue(listed.Pool), wire.LogicOf(info.GetTaskQueue()))
 	switch {
 	case memo.GetFields()[wire.MemoLeg] == nil:
 		return 0, "", &feedclient.EndedError{Err: &FeedError{Code: CodeNotFeed, Feed: j.run.name}}
 	case info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING && listed.State != job.Stopping && listed.State != job.Stopped:
-		return memoValue[int](j.run.client, memo, wire.MemoLeg), listed.Pool, nil
+		return memoValue[int](j.run.client, memo, wire.MemoLeg), queue, nil
 	}
-	return 0, listed.Pool, &feedclient.EndedError{Err: j.endedAs(ctx, listed.State), Closed: listed.State == job.Completed}
+	return 0, queue, &feedclient.EndedError{Err: j.endedAs(ctx, listed.State), Closed: listed.State == job.Completed}
 }
 
 // endedAs returns the error of a feed in that state.

@@ -95,7 +95,7 @@ func (in *givenInput) answerOf(heads []string) wire.Answer {
 	a := wire.Answer{Report: job.Report{
 		Job: in.Spec.Name, Run: in.first, Pool: in.Spec.Pool, State: job.Running, Started: in.started, Store: in.Spec.Store,
 		Manifests: heads, Settings: in.Spec.Settings(), Grace: in.Spec.Grace, Expiry: in.Spec.Expiry,
-		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Stages: in.Spec.StageReports(), Life: in.Life},
+		Attempts: in.Spec.Attempts, Salvage: len(in.Salvage), Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Versions: in.Versions, Stages: in.Spec.StageReports(), Life: in.Life},
 	}}
 	if in.State != nil {
 		a.Report = in.State.Report

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-run/stint/internal/base/limits"
+	"github.com/stint-run/stint/internal/temporal/lookup"
 	"github.com/stint-run/stint/internal/temporal/search"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -41,7 +42,7 @@ func (f ListFilter) chooses(j Listed) bool {
 }
 
 // JobsQuery is the list filter of Temporal, also of its web UI, that finds jobs and leaves out their legs.
-const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND TaskQueue = '" + wire.WorkflowQueue + "'"
+const JobsQuery = "WorkflowType = '" + wire.WorkflowJob + "' AND (TaskQueue = '" + wire.WorkflowQueue + "' OR TaskQueue STARTS_WITH '" + wire.WorkflowQueue + "@')"
 
 // searchProblems is the search attribute by which the server itself reports a workflow whose workflow task has failed,
 // or has timed out, five times in a row.
@@ -98,6 +99,7 @@ const pageLooks = 10_000
 func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, from []byte) (ListPage, error) {
 	f, size := orZero(filter), max(1, size)
 	page := ListPage{Next: from}
+	needs := needsByQueue{client: c, known: map[string]string{}}
 	for looked := 0; looked < pageLooks; {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Query: f.query(), PageSize: int32(size), NextPageToken: page.Next,
@@ -106,7 +108,9 @@ func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, fro
 			return ListPage{}, fmt.Errorf("listing jobs: %w", err)
 		}
 		looked += size
-		page.Jobs = append(page.Jobs, c.chosen(resp.GetExecutions(), f)...)
+		if page.Jobs, err = c.appendChosen(ctx, page.Jobs, resp.GetExecutions(), f, needs); err != nil {
+			return ListPage{}, err
+		}
 		if page.Next = resp.GetNextPageToken(); len(page.Next) == 0 || len(page.Jobs) >= size {
 			break
 		}
@@ -114,17 +118,23 @@ func (c *Client) ListPage(ctx context.Context, size int, filter *ListFilter, fro
 	return page, nil
 }
 
-// chosen returns those of a page of the server's that a filter chooses.
-func (c *Client) chosen(infos []*workflow.WorkflowExecutionInfo, f ListFilter) (jobs []Listed) {
+// appendChosen appends those of a page of the server's that a filter chooses.
+func (c *Client) appendChosen(ctx context.Context, jobs []Listed, infos []*workflow.WorkflowExecutionInfo, f ListFilter, needs needsByQueue) ([]Listed, error) {
 	for _, info := range infos {
 		if info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 			continue
 		}
-		if j := c.listed(info); f.chooses(j) {
-			jobs = append(jobs, j)
+		j := c.listed(info)
+		if !f.chooses(j) {
+			continue
 		}
+		var err error
+		if j.Needs, err = needs.of(ctx, info); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
 	}
-	return jobs
+	return jobs, nil
 }
 
 // List returns the jobs that the namespace knows, the latest first, at most limit of them. The filter may be nil: all.
@@ -133,6 +143,7 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 	query := f.query()
 	var jobs []Listed
 	var token []byte
+	needs := needsByQueue{client: c, known: map[string]string{}}
 	for len(jobs) < limit {
 		resp, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Query:         query,
@@ -142,12 +153,33 @@ func (c *Client) List(ctx context.Context, limit int, filter *ListFilter) ([]Lis
 		if err != nil {
 			return nil, fmt.Errorf("listing jobs: %w", err)
 		}
-		jobs = append(jobs, c.chosen(resp.GetExecutions(), f)...)
+		if jobs, err = c.appendChosen(ctx, jobs, resp.GetExecutions(), f, needs); err != nil {
+			return nil, err
+		}
 		if token = resp.GetNextPageToken(); len(token) == 0 {
 			break
 		}
 	}
 	return jobs, nil
+}
+
+// needsByQueue asks once for each task queue what its jobs need.
+type needsByQueue struct {
+	client *Client
+	known  map[string]string
+}
+
+func (n needsByQueue) of(ctx context.Context, info *workflow.WorkflowExecutionInfo) (string, error) {
+	queue := info.GetTaskQueue()
+	if said, ok := n.known[queue]; ok || info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return said, nil
+	}
+	said, err := n.client.needs(ctx, queue)
+	if err != nil {
+		return "", fmt.Errorf("asking who coordinates jobs: %w", err)
+	}
+	n.known[queue] = said
+	return said, nil
 }
 
 // listed reads one entry. Servers need not list the first run of a chain: the run is then the last.
@@ -246,7 +278,8 @@ type PoolWorker struct {
 	Seen   time.Time `json:"seen"` // when it last polled for a batch
 	// Slots is how many batches make calls at once; left out: it is not known.
 	Slots int `json:"slots,omitempty"`
-	// Version is that of its program; left out: it is not known.
+	// Program is its version of stint, and Version that of its handler; left out: it is not known.
+	Program string `json:"program,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
@@ -260,9 +293,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]PoolWorker, error)
 	}
 	var found []PoolWorker
 	for _, p := range pollers {
-		worker, _ := wire.WorkerOf(p.GetIdentity())
-		slots, version := wire.ProgramOf(p.GetIdentity())
-		found = append(found, PoolWorker{Pool: pool, Worker: worker, Seen: p.GetLastAccessTime().AsTime(), Slots: slots, Version: version})
+		of := wire.ParseIdentity(p.GetIdentity())
+		found = append(found, PoolWorker{Pool: pool, Worker: of.Worker, Seen: p.GetLastAccessTime().AsTime(), Slots: of.Slots, Program: of.Program, Version: of.Version})
 	}
 	slices.SortFunc(found, func(a, b PoolWorker) int { return cmp.Compare(a.Worker, b.Worker) })
 	return found, nil
@@ -276,27 +308,70 @@ func (c *Client) Pollers(ctx context.Context, pool string) (int, error) {
 
 func (c *Client) pollers(ctx context.Context, pool string) ([]*taskqueue.PollerInfo, error) {
 	for _, queue := range []string{wire.PoolQueue(pool), wire.IOQueue(pool)} {
-		resp, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+		pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, ofAllLogics(queue)...)
 		if err != nil {
 			return nil, fmt.Errorf("asking who serves pool %s: %w", pool, err)
 		}
-		if pollers := resp.GetPollers(); len(pollers) > 0 {
+		if len(pollers) > 0 {
 			return pollers, nil
 		}
 	}
 	return nil, nil
 }
 
+// ofAllLogics returns the task queues of that name, of all versions of the logic that are known here.
+func ofAllLogics(queue string) (all []string) {
+	for _, logic := range wire.Logics() {
+		all = append(all, wire.AtLogic(queue, logic))
+	}
+	return all
+}
+
+// Needs says which release of stint the running job needs, if no worker that polls knows its logic: "needs stint ≥ 0.2".
+// It returns "" if there is such a worker, or if that cannot be told from a pool without any. A job waits for one.
+func (r *Run) Needs(ctx context.Context) (string, error) {
+	info, err := r.info(ctx)
+	if err != nil || info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "", err
+	}
+	return r.client.needs(ctx, info.GetTaskQueue())
+}
+
+// PinnedPollers counts the workers that have polled, within the last minutes, for the batches of a job that is pinned to
+// a version of the handler.
+func (r *Run) PinnedPollers(ctx context.Context, report job.Report) (int, error) {
+	info, err := r.info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	queue := wire.AtLogic(wire.PinnedQueue(report.Pool, report.Pinned), wire.LogicOf(info.GetTaskQueue()))
+	pollers, err := lookup.Pollers(ctx, r.client.temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, queue)
+	return len(pollers), err
+}
+
+// needs is [Run.Needs] of jobs on a task queue.
+func (c *Client) needs(ctx context.Context, queue string) (string, error) {
+	logic := wire.LogicOf(queue)
+	if logic <= 1 && wire.Knows(logic) {
+		return "", nil
+	}
+	pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_WORKFLOW, queue)
+	if err != nil || len(pollers) > 0 {
+		return "", err
+	}
+	return wire.NeedsRelease(logic), nil
+}
+
 // Pools returns the pools whose workers coordinate jobs: idle ones, too. They are known for some minutes after their
 // last poll.
 func (c *Client) Pools(ctx context.Context) ([]string, error) {
-	resp, err := c.temporal.DescribeTaskQueue(ctx, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	pollers, err := lookup.Pollers(ctx, c.temporal, enums.TASK_QUEUE_TYPE_WORKFLOW, ofAllLogics(wire.WorkflowQueue)...)
 	if err != nil {
 		return nil, fmt.Errorf("asking who coordinates jobs: %w", err)
 	}
 	var pools []string
-	for _, p := range resp.GetPollers() {
-		if pool := wire.PoolOf(p.GetIdentity()); pool != "" {
+	for _, p := range pollers {
+		if pool := wire.ParseIdentity(p.GetIdentity()).Pool; pool != "" {
 			pools = append(pools, pool)
 		}
 	}

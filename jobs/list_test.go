@@ -41,7 +41,7 @@ func answerList(t *testing.T, tc *mocks.Client, query string, pools map[string][
 	})).Return(page, nil)
 }
 
-const queryOfRunning = "WorkflowType = 'Job' AND TaskQueue = 'stint' AND ExecutionStatus = 'Running'"
+const queryOfRunning = "WorkflowType = 'Job' AND (TaskQueue = 'stint' OR TaskQueue STARTS_WITH 'stint@') AND ExecutionStatus = 'Running'"
 
 // S17: who asks for jobs that run does not have the server list those that have ended, however many there are. A
 // pipeline is a job of all its pools.

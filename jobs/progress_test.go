@@ -241,8 +241,8 @@ func TestClient_Pools(t *testing.T) {
 	t.Parallel()
 	c, tc := setup(t)
 	tc.On("DescribeTaskQueue", mock.Anything, wire.WorkflowQueue, enums.TASK_QUEUE_TYPE_WORKFLOW).Return(&workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{
-		{Identity: wire.CoordinatorIdentity("host-2", "risk")}, {Identity: "somebody"}, {Identity: wire.CoordinatorIdentity("host-1", "idle")},
-		{Identity: wire.CoordinatorIdentity("host-1", "risk")},
+		{Identity: wire.Identity{Worker: "host-2", Pool: "risk"}.String()}, {Identity: "somebody"}, {Identity: wire.Identity{Worker: "host-1", Pool: "idle"}.String()},
+		{Identity: wire.Identity{Worker: "host-1", Pool: "risk"}.String()},
 	}}, nil)
 	pools, err := c.Pools(t.Context())
 	require.NoError(t, err)

@@ -76,7 +76,7 @@ func (c *Client) Resume(ctx context.Context, name string, o ResumeOptions) (*Run
 // nextRun returns how to continue a job that was started with this input and has ended with this report.
 func (c *Client) nextRun(ctx context.Context, in wire.StartInput, report job.Report) (StartOptions, error) {
 	start := StartOptions{
-		Resume: resumePoint(&in, report), Reuse: true, Spent: report.Usage, Lost: report.LostUsage, Samples: report.Samples, Earlier: earlierRuns(&in, report), Root: rootRun(&in, report),
+		Resume: resumePoint(&in, report), Reuse: true, Spent: report.Usage, Lost: report.LostUsage, Samples: report.Samples, versions: report.Versions, Earlier: earlierRuns(&in, report), Root: rootRun(&in, report),
 		salvage: slices.Clone(in.Salvage[max(0, len(in.Salvage)-report.Salvage):]), // what the job has not committed
 	}
 	if report.Loop != nil {
@@ -343,8 +343,22 @@ func (c *Client) inputOf(ctx context.Context, name string) (wire.StartInput, err
 	if err != nil || in.Spec.Name == "" {
 		return wire.StartInput{}, fmt.Errorf("reading how job %s was started: not the input of a stint job: %w", name, err)
 	}
+	if !wire.Knows(in.Version) {
+		return wire.StartInput{}, &NeedsReleaseError{Name: name, Needs: wire.NeedsRelease(in.Version)}
+	}
 	settle(&in, name)
 	return in, nil
+}
+
+// NeedsReleaseError reports that a job follows a version of the logic that this program does not know: it cannot
+// continue the job.
+type NeedsReleaseError struct {
+	Name  string
+	Needs string // "needs stint ≥ 0.2"
+}
+
+func (e *NeedsReleaseError) Error() string {
+	return fmt.Sprintf("job %s %s: this program has %s", e.Name, e.Needs, wire.Release(wire.LogicVersion))
 }
 
 // settle completes an input that was read from a history: another version of the program may have started the job, so

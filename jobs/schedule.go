@@ -88,7 +88,7 @@ func (c *Client) putSchedule(ctx context.Context, spec job.Spec, o job.ScheduleO
 	action := client.ScheduleWorkflowAction{
 		ID:                  spec.Name,
 		Workflow:            wire.WorkflowJob,
-		TaskQueue:           wire.WorkflowQueue,
+		TaskQueue:           wire.AtLogic(wire.WorkflowQueue, wire.LogicVersion),
 		WorkflowTaskTimeout: cmp.Or(o.TaskTimeout, DefaultTaskTimeout),
 		StaticSummary:       of.summary(spec),
 		StaticDetails:       of.details(spec),

@@ -97,6 +97,9 @@ func reportOf(ctx context.Context, p *Program, client *jobs.Client, name string)
 	if failing != nil {
 		return report, &unansweredError{name, j, failing.String()}
 	}
+	if needs := needsOf(ctx, client.Get(name)); needs != "" {
+		return report, &unansweredError{name, j, needs + "; " + jobContinues}
+	}
 	hint, served := p.silent(ctx, client, j.Pool)
 	if served {
 		if report, err = reportWithin(ctx, client.Get(name), busyLimit); err == nil || !jobs.Unanswered(err) {

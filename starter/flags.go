@@ -194,6 +194,8 @@ func (o *jobOptions) addFlags(fs *pflag.FlagSet, p *Program) {
 	fs.Var((*sizeFlag)(&s.BatchBytes), "batch-bytes", "most bytes of a batch (0: automatic)")
 	fs.Lookup("batch-bytes").DefValue = zeroDefault
 	fs.Var((*windowFlag)(&s.Window), "window", fmt.Sprintf("batches in flight at once, 1 to %d, or auto: as many as keep the pool busy", limits.MaxWindow))
+	fs.StringVar(&s.Pin, "pin", "", "run all batches with the version of the handler that the job begins with (--pin=`VERSION`: with that one), while workers of it live")
+	fs.Lookup("pin").NoOptDefVal = limits.PinFirst
 	fs.IntVar(&s.Priority, "priority", limits.DefaultPriority, "which of the pool's jobs goes first, 1 to 5: 1 before all others")
 	fs.DurationVar(&s.Expiry, "expiry", limits.DefaultExpiry, "a worker silent for so long is presumed dead")
 	fs.DurationVar(&o.timeout, "call-timeout", limits.DefaultCallTimeout, "limit of one call of the handler (0: none)")

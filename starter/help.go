@@ -41,6 +41,7 @@ var flagGroups = []struct {
 	{"Speed", []string{"batch-items", "call-items", "job-rate"}, []string{"window", "priority", "batch-bytes", "rate", "cpus"}},
 	{"Only what is new", []string{"reuse"}, append(slices.Clip(reuseNames), "unique")},
 	{"Limits and cost", nil, []string{"rpm", "tpm", "limit-by", "max-cost", "max-tokens", "deadline"}},
+	{"Versions of the handler", nil, []string{"pin"}},
 	{"Failure", []string{"max-failed", "attempts", "item-attempts", "call-timeout"}, []string{
 		"backoff", "retry", "no-retry", "batch-timeout", "expiry", "restarts", "ready",
 	}},

@@ -90,6 +90,9 @@ func printJobs(out io.Writer, listed []jobs.Listed) error {
 		if j.Stuck {
 			state += ", stuck"
 		}
+		if j.Needs != "" {
+			state += ", " + j.Needs
+		}
 		if j.Ended != nil {
 			took = roundTime(j.Ended.Sub(j.Started)).String()
 		}

@@ -63,6 +63,7 @@ own, and the slowest is named.`,
 	fs := cmd.Flags()
 	o.job.addFlags(fs, p)
 	o.job.feed.hide(fs)
+	fs.Lookup("pin").Hidden = true
 	o.worker.addFlags(fs, p)
 	fs.IntVar(&o.sample, "sample", 0, "try the handler on `N` items, and predict the job from them (default: none)")
 	fs.IntVar(&o.workers, "workers", 1, "with --sample: how many machines like this one would run the job")

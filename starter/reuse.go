@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/data/store"
 	"github.com/stint-run/stint/internal/predict"
@@ -28,6 +29,8 @@ type reuseFlags struct {
 	of        ofFlag
 	spec      job.Reuse
 	versionOf []string
+	// handler: this command runs the handler, too, so its version is the one that manifests and reports name.
+	handler bool
 }
 
 // ofFlag is whether results are used again, and of which job.
@@ -59,8 +62,8 @@ func (o *reuseFlags) addFlags(fs *pflag.FlagSet) {
 	fs.Lookup("reuse").NoOptDefVal = ofLast
 	fs.StringVar(&o.spec.Key, "key", "", "of --reuse: `FIELD` by which an item is known again (default: by all that is in it)")
 	fs.StringVar(&o.spec.Changed, "changed", "", "of --reuse: the one `FIELD` that shows whether an item has changed (default: all of them)")
-	fs.StringVar(&o.spec.Version, "version", "", "of --reuse: `VERSION` of the handler, any text: results of another one are not taken")
-	fs.StringSliceVar(&o.versionOf, "version-of", nil, "of --reuse: `FILES` whose content is a part of the version")
+	fs.StringVar(&o.spec.Version, "version", "", "`VERSION` of the handler, any text: with --reuse, results of another one are not taken")
+	fs.StringSliceVar(&o.versionOf, "version-of", nil, "`FILES` whose content is a part of the version")
 	fs.StringVar(&o.spec.Store, "reuse-store", "", "of --reuse: `DIRECTORY` or bucket prefix that keeps the results for the next run (default: where the job keeps its parts)")
 }
 
@@ -68,7 +71,7 @@ func (o *reuseFlags) addFlags(fs *pflag.FlagSet) {
 func (o *reuseFlags) complete(fs *pflag.FlagSet, s *job.Spec, dir string) error {
 	if !o.of.on {
 		for _, name := range reuseNames {
-			if fs.Changed(name) {
+			if fs.Changed(name) && !(o.handler && strings.HasPrefix(name, "version")) {
 				return usageError("--%s: it is about --reuse: give that as well, or leave this out", name)
 			}
 		}
@@ -79,6 +82,15 @@ func (o *reuseFlags) complete(fs *pflag.FlagSet, s *job.Spec, dir string) error 
 	if err := store.MakeAbsolute(dir, &r.Store); err != nil {
 		return usageError("%w", err)
 	}
+	var err error
+	r.Version, err = o.version(dir)
+	s.Reuse = &r
+	return err
+}
+
+// version returns what --version says, and the content of the files of --version-of.
+func (o *reuseFlags) version(dir string) (string, error) {
+	version := o.spec.Version
 	for _, name := range o.versionOf {
 		path := name
 		if !filepath.IsAbs(path) {
@@ -86,12 +98,22 @@ func (o *reuseFlags) complete(fs *pflag.FlagSet, s *job.Spec, dir string) error 
 		}
 		sum, err := contentOf(path)
 		if err != nil {
-			return usageError("--version-of %s: %v", name, err)
+			return "", usageError("--version-of %s: %v", name, err)
 		}
-		r.Version = strings.TrimSpace(r.Version + " " + sum)
+		version = strings.TrimSpace(version + " " + sum)
 	}
-	s.Reuse = &r
-	return nil
+	return version, nil
+}
+
+// handlerVersion returns the version of the handler that this command runs: that of the flags, or a hash of it if it
+// cannot be one; "": the flags give none.
+func (o *reuseFlags) handlerVersion(dir string) (string, error) {
+	version, err := o.version(dir)
+	if err != nil || version == "" || limits.CheckVersion(version) == nil {
+		return version, err
+	}
+	sum := sha256.Sum256([]byte(version))
+	return hex.EncodeToString(sum[:6]), nil
 }
 
 // describeReuse says how many items have the results of an earlier run, and what the others are.

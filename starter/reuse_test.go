@@ -304,7 +304,7 @@ func TestReuse_Refused(t *testing.T) {
 		says  string
 	}{
 		{[]string{"--key", "id"}, "--reuse"},
-		{[]string{"--version", "1"}, "--reuse"},
+		{[]string{"--pin"}, "--pin is for jobs on a cluster"},
 		{[]string{"--reuse", "--changed", "v"}, "Key"},
 		{[]string{"--reuse", "--version-of", "missing.txt"}, "missing.txt"},
 		{[]string{"--reuse=No Job"}, "No Job"},

@@ -93,6 +93,8 @@ resumable, 5 stopped with work still running, 130 ended by a second Ctrl-C.`, ha
 	o.job.addFlags(fs, p)
 	fs.Lookup("expiry").DefValue = local.DefaultExpiry.String()
 	o.job.feed.hide(fs)
+	o.job.reuse.handler = true
+	fs.Lookup("pin").Hidden = true
 	o.worker.addFlags(fs, p)
 	fs.StringVar(&o.state, "state", defaultState, "`DIR` for Temporal's state and the job's parts")
 	fs.IntVar(&o.uiPort, "ui-port", devserver.AnyPort, "port of the web UI (0: no web UI; default: a free one)")
@@ -114,6 +116,12 @@ func (o *runOptions) run(cmd *cobra.Command, p *Program, args []string) error {
 	}
 	spec, err := o.job.complete(cmd, args, p.Dir)
 	if err != nil {
+		return err
+	}
+	if spec.Pin != "" {
+		return usageError("--pin is for jobs on a cluster: what '%s run' runs has one version of its handler", p.name())
+	}
+	if o.worker.flagged.Version, err = o.job.reuse.handlerVersion(p.Dir); err != nil {
 		return err
 	}
 	if err := o.job.feed.refuse(p, "'run' cannot run a feed: nobody could put items"); err != nil {

@@ -175,7 +175,7 @@ func TestWorkers_ServeInHand(t *testing.T) {
 	require.False(t, running.Since.IsZero())
 
 	text := b.stint("workers", "--pool", "p").exits(starter.ExitOK).stdout.String()
-	require.Regexp(t, `POOL +WORKER +SEEN\np +`+running.Worker+` +\S+ ago\n`, text)
+	require.Regexp(t, `POOL +WORKER +VERSION +SEEN\np +`+running.Worker+` +[0-9a-f]{12} +\S+ ago\n`, text)
 	require.Regexp(t, fmt.Sprintf(`JOB +WORKER +SLOT +PID +INCARNATION +CALLS +BATCH +AGE +TIMERS\ngoing +%s +0 +%d +0 +1 +items 0–2 +\d\S* +gate in 59m\d+s\n`, running.Worker, pid), text)
 	text = b.stint("status", "going").exits(starter.ExitOK).stdout.String()
 	require.Regexp(t, fmt.Sprintf(`running +items 0–2 on %s, for \d\S*, slot 0, pid %d, incarnation 0, at item 0, heard of \S+ ago\n`, running.Worker, pid), text)

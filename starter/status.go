@@ -43,7 +43,9 @@ func newStatus(p *Program) *cobra.Command {
 				}
 				if !report.State.Final() && silent == nil {
 					pools := poolsOf(ctx, client, report.Job, report.Pool)
-					noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), pools...)
+					notes := newProgress(p.Stderr, false, false)
+					noteUnserved(ctx, p, client, notes, pools...)
+					notePin(ctx, client, notes, report, running)
 				}
 				// Of a job that does not answer these are the last numbers that are known.
 				return errors.Join(printReport(p, report, running), silent)
@@ -296,6 +298,10 @@ func slotCalls(n int) string {
 
 // printWhere prints what each worker has done, what runs where, and what was still running.
 func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
+	row.text("pinned", describePin(r))
+	if len(r.Versions) > 0 {
+		row("versions", "%s", r.DescribeVersions())
+	}
 	for _, s := range r.Workers[:min(len(r.Workers), shownWorkers)] {
 		row("worker", "%s: %s in %s, the last %s ago%s", s.Worker, text.Count(s.Items, "item"), text.Count(s.Batches, "batch"), since(s.Last), slotCalls(s.Concurrency))
 	}
@@ -308,6 +314,14 @@ func printWhere(row rows, r job.Report, running []jobs.RunningBatch) {
 	}
 	printLeft(row, r)
 	printMany(row, "ended by the stop", r.Forced, r.ForcedOmitted)
+}
+
+// describePin says to which version of the handler a job is pinned.
+func describePin(r job.Report) string {
+	if r.Pinned == "" {
+		return ""
+	}
+	return "to version " + r.Pinned + " of the handler"
 }
 
 // printLeft prints what a stop has left behind.

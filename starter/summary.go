@@ -107,6 +107,9 @@ func summary(w io.Writer, dir string, r job.Report, took time.Duration, server b
 	printNoticed(w, "  ", r.Noticed)
 	count(r.Redriven, "failed item", "run again")
 	count(r.Resumed, "item", "done by earlier runs")
+	if n := r.Mixed(); n > 0 {
+		fmt.Fprintf(w, "  %s done by another version of the handler than the others: %s\n", text.Count(n, "item"), r.DescribeVersions())
+	}
 	row := indentedRows(w)
 	if r.CallTimes != "" {
 		row(text.Count(r.Calls, "call"), "%s", callTimes(r))

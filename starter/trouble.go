@@ -21,6 +21,7 @@ import (
 func lookForWorkers(ctx context.Context, p *Program, client *jobs.Client, run *jobs.Run, pools []string, show *progress) {
 	for wait := unservedFirst; backoff.Wait(wait, ctx.Done()); wait = unservedEvery {
 		noteUnserved(ctx, p, client, show, pools...)
+		noteNeeds(ctx, run, show)
 		if failing, _ := failingTask(ctx, run); failing != nil {
 			show.note("%s", failing)
 		}
@@ -77,6 +78,37 @@ func noteUnserved(ctx context.Context, p *Program, client *jobs.Client, show *pr
 			}
 		}
 	}
+}
+
+// noteNeeds prints a note if no worker that polls knows the job's logic.
+func noteNeeds(ctx context.Context, run *jobs.Run, show *progress) {
+	if needs := needsOf(ctx, run); needs != "" {
+		show.note("%s; %s", needs, cmp.Or(show.then, jobContinues))
+	}
+}
+
+// notePin prints a note if a job is pinned to a version of the handler that no worker has.
+func notePin(ctx context.Context, client *jobs.Client, show *progress, r job.Report, running []jobs.RunningBatch) {
+	if r.Pinned == "" || len(running) > 0 || r.InFlight == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	if n, err := client.Get(r.Job).PinnedPollers(ctx, r); err == nil && n == 0 {
+		show.note("no worker of pool %[1]s has version %[2]s of the handler, to which job %[3]s is pinned: start one with --version %[2]s; "+
+			"or stop the job and resume it, which pins it to the version that then begins it", r.Pool, r.Pinned, r.Job)
+	}
+}
+
+// needsOf says which release of stint a job needs that no worker knows; "": none, or that is not known.
+func needsOf(ctx context.Context, run *jobs.Run) string {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	needs, err := run.Needs(ctx)
+	if err != nil || needs == "" {
+		return ""
+	}
+	return fmt.Sprintf("job %s %s: no worker that polls knows its logic", run.Name(), needs)
 }
 
 // pollers is [jobs.Client.Pollers] with a limit.
@@ -202,7 +234,9 @@ func (p *Program) whoIsSilent(ctx context.Context, client *jobs.Client, run *job
 		pools = make([]string, 1)
 		pools[0], err = poolOf(ctx, run)
 	}
-	if !lookup.Away(err) {
+	if needs := needsOf(ctx, run); needs != "" {
+		said = append(said, needs)
+	} else if !lookup.Away(err) {
 		said, err = silentPools(pools, func(pool string) (string, error) { return p.silentPool(ctx, client, pool) })
 	}
 	if lookup.Away(err) {

@@ -181,7 +181,9 @@ func announce(ctx context.Context, p *Program, client *jobs.Client, w watched) e
 	if w.wait {
 		return w.toEnd(ctx, p, client)
 	}
-	noteUnserved(ctx, p, client, newProgress(p.Stderr, false, false), w.pools...)
+	notes := newProgress(p.Stderr, false, false)
+	noteUnserved(ctx, p, client, notes, w.pools...)
+	noteNeeds(ctx, w.run, notes)
 	if w.json {
 		return printJSON(p.Stdout, map[string]string{"job": w.run.Name(), "pool": w.run.Pool()})
 	}

@@ -45,6 +45,7 @@ if everybody who can start a job may have that.`,
 	o.connection.addFlags(cmd.Flags())
 	o.patience.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.worker.flagged.Name, "name", o.worker.flagged.Name, "what the worker is called in reports, followed by the number of its process (default: the host's name)")
+	cmd.Flags().StringVar(&o.worker.flagged.Version, "version", o.worker.flagged.Version, "`VERSION` of the handler, for --pin, manifests and reports (default: a hash of the command and of its files)")
 	cmd.Flags().StringVar(&o.pool, "pool", "", "the pool to serve, [a-z0-9][a-z0-9-]*")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log what happens, too")
 	return cmd

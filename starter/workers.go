@@ -70,9 +70,9 @@ func (o *workersCommand) run(ctx context.Context, p *Program, client *jobs.Clien
 
 func printWorkers(p *Program, r page.Workers) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "POOL\tWORKER\tSEEN")
+	fmt.Fprintln(w, "POOL\tWORKER\tVERSION\tSEEN")
 	for _, one := range r.Workers {
-		fmt.Fprintf(w, "%s\t%s\t%s ago%s\n", one.Pool, one.Worker, since(one.Seen), silence(r, one, time.Now()))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s ago%s\n", one.Pool, one.Worker, cmp.Or(one.Version, unknown), since(one.Seen), silence(r, one, time.Now()))
 	}
 	if len(r.Running) > 0 {
 		fmt.Fprintln(w, "\nJOB\tWORKER\tSLOT\tPID\tINCARNATION\tCALLS\tBATCH\tAGE\tTIMERS")

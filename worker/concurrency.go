@@ -15,8 +15,9 @@ import (
 	"github.com/stint-run/stint/internal/wire"
 )
 
-// placeWait is how long a batch waits for its first place while others, which make several calls at once, have all of
-// them. After that it is returned to the queue: another worker may have a place.
+// placeWait is how long a batch waits for its first place while others have all of them: it has come from another task
+// queue than the one that has got the place, or others make several calls at once. After that it is returned to the
+// queue: another worker may have a place.
 const placeWait = 2 * time.Second
 
 // execution is an execution in a slot.

@@ -47,7 +47,7 @@ func TestPlaces_AllComeBack(t *testing.T) {
 		slots, concurrency := 1+random.IntN(3), 1+random.IntN(4)
 		o := Options{Slots: slots, Concurrency: concurrency}.withDefaults()
 		r := newSlotSet("worker-1", o, func(slotEvent) {})
-		p := r.permits
+		p := r.permits.Queue()
 		var over atomic.Int64
 		look := func() {
 			for _, s := range r.slots {
@@ -209,21 +209,26 @@ func TestPlaces_AloneGivenUp(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// B9: a batch that gets no place in due time is another worker's.
+// B9, W12: a batch that gets no place in due time is another worker's.
 func TestPlaces_NoneInDueTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: 2}.withDefaults(), func(slotEvent) {})
-		first, err := r.Take(t.Context(), calls.Occupant{})
-		require.NoError(t, err)
-		first.Place(nil)
-		first.Place(nil)
-		began := time.Now()
-		_, err = r.Take(t.Context(), calls.Occupant{})
-		require.ErrorIs(t, err, calls.ErrNoSlot)
-		require.Equal(t, placeWait, time.Since(began))
-		require.False(t, first.Crowded())
-	})
+	for concurrency := 1; concurrency <= 2; concurrency++ {
+		for alone, wait := range map[bool]time.Duration{false: placeWait, true: aloneWait + placeWait} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSlotSet("worker-1", Options{Slots: 1, Concurrency: concurrency}.withDefaults(), func(slotEvent) {})
+				first, err := r.Take(t.Context(), calls.Occupant{})
+				require.NoError(t, err)
+				for range concurrency {
+					first.Place(nil)
+				}
+				began := time.Now()
+				_, err = r.Take(t.Context(), calls.Occupant{Alone: alone})
+				require.ErrorIs(t, err, calls.ErrNoSlot)
+				require.Equal(t, wait, time.Since(began))
+				require.False(t, first.Crowded())
+			})
+		}
+	}
 }
 
 // A batch goes to the slot that has least to do, also if it has to wait there, and a slot asks for another one once it

@@ -22,6 +22,7 @@ type Handler struct {
 	inside   bool      // it runs in this process
 	identity *identity // of a handler that runs in this process
 	argv     []string  // of a program
+	made     string    // what requests are made of; empty: it sends none
 	// check, which may be nil, returns what would make open fail.
 	check func(Options) error
 	// open makes the handler for a worker. The service may be nil.

@@ -83,7 +83,7 @@ type HTTPOptions struct {
 func HTTP(o HTTPOptions) Handler {
 	o.Headers, o.AcceptFinish, o.AllowOrigins = slices.Clone(o.Headers), slices.Clone(o.AcceptFinish), slices.Clone(o.AllowOrigins)
 	return Handler{
-		name: o.name(), http: o.endpoint,
+		name: o.name(), http: o.endpoint, made: o.made(),
 		check: func(w Options) error {
 			_, err := o.endpoint(w)
 			return err
@@ -97,6 +97,14 @@ func HTTP(o HTTPOptions) Handler {
 			return h, h, nil
 		},
 	}
+}
+
+// made says what requests, and results of their answers, are made of, without what a request may reach and cost.
+func (o HTTPOptions) made() string {
+	return fmt.Sprintf("%q", []any{
+		o.Method, o.URL, o.Headers, o.Body, o.Array, o.LLM, o.Model, o.Prompt, o.System, o.Embed, o.MaxOutput, o.AcceptFinish, o.Params,
+		o.ResultPath, string(o.Schema),
+	})
 }
 
 // requestSize returns how many items a request has.

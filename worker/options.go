@@ -111,6 +111,11 @@ type Options struct {
 	Sinks []Sink
 	// SinkInterval is the time between the snapshots for Sinks. Default 10 s.
 	SinkInterval time.Duration
+	// Version is that of the handler, as manifests, reports and the list of workers name it: up to 64 letters, digits and
+	// . _ + : -, beginning with a letter or digit. A job that is pinned to a version (see [job.Spec].Pin) is run by its
+	// workers only. Default: a hash, of 12 digits; of a program over the words of its command and the content of those
+	// that are files, of a Go handler of this program's build, of requests over what they are made of.
+	Version string
 	// NoWorkflows leaves the coordination of jobs to other workers, and NoIO leaves Plan, Commit and Finish to them.
 	// The legs of feeds always run with the batches of their pool.
 	NoWorkflows bool
@@ -186,6 +191,11 @@ func (o Options) validate() error {
 		"CallItems", "%d: use 0 to %d", o.CallItems, execItems)
 	check(o.Name == "" || workerNames.MatchString(o.Name),
 		"Name", "%q: use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit", o.Name)
+	if o.Version != "" {
+		if err := limits.CheckVersion(o.Version); err != nil {
+			errs = append(errs, fieldError("Version", "%v", err))
+		}
+	}
 	check(o.Restarts >= 0 && o.Restarts <= maxRestarts, "Restarts", "%d: use 0 to %d", o.Restarts, maxRestarts)
 	check(o.Rate >= 0 && o.Rate <= limits.MaxRate,
 		"Rate", "%v: use 0.001 to %d items a second, 0 for no limit", o.Rate, limits.MaxRate/1000)
@@ -342,7 +352,12 @@ func commandFiles(argv []string, dir string) (files []string) {
 	if path, err := findProgram(argv, dir); err == nil {
 		files = append(files, path)
 	}
-	for _, arg := range argv[1:] {
+	return append(files, namedFiles(argv[1:], dir)...)
+}
+
+// namedFiles returns the words that are files now, or whose part after a '=' is one.
+func namedFiles(words []string, dir string) (files []string) {
+	for _, arg := range words {
 		_, value, _ := strings.Cut(arg, "=")
 		for _, name := range []string{arg, value} {
 			if name != "" && !filepath.IsAbs(name) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stint-run/stint/internal/base/backoff"
 	"github.com/stint-run/stint/internal/base/limits"
-	"github.com/stint-run/stint/internal/wire"
 )
 
 // The server gives a free slot to the batch of the highest priority that waits in the pool's queue. But slots may be
@@ -125,19 +124,29 @@ func (t *execution) makeRoom() bool {
 // Yield is closed when the execution should return its rest, because one of a higher priority waits.
 func (t *execution) Yield() <-chan struct{} { return t.yielding }
 
-// waiting asks the server which batches wait in the pool's queue.
+// waiting asks the server which batches wait in the pool's queues.
 func (w *Worker) waiting(ctx context.Context) (backlog, error) {
+	known := backlog{}
+	for _, queue := range w.queues {
+		if err := w.addWaiting(ctx, queue.name, known); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// addWaiting adds those of one queue.
+func (w *Worker) addWaiting(ctx context.Context, queue string, known backlog) error {
 	namespace, _ := w.inHand.namespace.Load().(string)
 	resp, err := w.client.Temporal().WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: wire.PoolQueue(w.pool)},
+		Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: queue},
 		TaskQueueType: enums.TASK_QUEUE_TYPE_ACTIVITY, ReportStats: true,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	known := backlog{}
 	for priority, stats := range resp.GetStatsByPriorityKey() {
 		known[cmp.Or(int(priority), limits.DefaultPriority)] += stats.GetApproximateBacklogCount()
 	}
-	return known, nil
+	return nil
 }

@@ -92,25 +92,25 @@ func (r *slotSet) Take(ctx context.Context, o calls.Occupant) (calls.Slot, error
 }
 
 func (r *slotSet) awaitAdmission(ctx context.Context, o calls.Occupant) (*execution, error) {
-	var late <-chan time.Time // nil: it waits for as long as it takes
+	wait := placeWait
 	if o.Alone {
-		late = time.After(aloneWait)
+		wait = aloneWait
 	}
+	late := time.NewTimer(wait)
+	defer late.Stop()
 	for beside := false; ; { // whether one that should be alone puts up with others
 		t, changed := r.admit(o, beside)
 		if t != nil {
 			return t, nil
 		}
-		if late == nil && r.alone.Load() > 0 {
-			late = time.After(placeWait)
-		}
 		select {
 		case <-changed:
-		case <-late:
-			if !o.Alone {
+		case <-late.C:
+			if !o.Alone || beside {
 				return nil, calls.ErrNoSlot
 			}
 			beside = true
+			late.Reset(placeWait)
 		case <-r.gone:
 			return nil, calls.ErrNoSlot
 		case <-ctx.Done():

@@ -48,6 +48,7 @@ import (
 	"github.com/stint-run/stint/job"
 	"github.com/stint-run/stint/jobs"
 	"github.com/stint-run/stint/workflows"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
@@ -66,6 +67,7 @@ type Worker struct {
 	metrics *metrics
 	link    *link
 	workers []sdkworker.Worker
+	queues  []batchQueue
 	inHand  tasksInHand
 
 	stopsLimit time.Duration
@@ -90,6 +92,7 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	o.Version = cmp.Or(o.Version, h.version(o.Dir))
 	if o.Processes && h.inside {
 		number, err := childMain.numberOf(h)
 		if err != nil {
@@ -129,8 +132,11 @@ func New(c *jobs.Client, pool string, h Handler, o Options) (*Worker, error) {
 		Places: func(ctx context.Context, id, run string) ([]wire.ActivitySlot, error) {
 			return lookup.Places(ctx, temporal, c.DataConverter(), id, run)
 		},
-		Hooks: o.hooks(name), Worker: name, Tracer: o.tracer, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
-		Pollers: c.Pollers,
+		Hooks: o.hooks(name), Worker: name, Version: o.Version, Tracer: o.tracer, Capacity: set.capacity, Limiter: calls.NewLimiter(o.Rate), Stop: stopper(c),
+		Pollers: func(ctx context.Context, pool string, logic int) (int, error) {
+			found, err := lookup.Pollers(ctx, temporal, enums.TASK_QUEUE_TYPE_ACTIVITY, wire.AtLogic(wire.PoolQueue(pool), logic), wire.AtLogic(wire.IOQueue(pool), logic))
+			return len(found), err
+		},
 		Pending: func(ctx context.Context, id, run string, offset int) (piece []byte, err error) {
 			if err := lookup.Query(ctx, temporal, id, run, wire.QueryPending, &piece, offset); err != nil {
 				return nil, fmt.Errorf("asking %s what it had not committed: %w", id, err)
@@ -166,60 +172,105 @@ func workerName(o Options) string {
 	return name
 }
 
-// build makes a worker for each task queue: the batches come last, to be stopped first.
+// build makes a worker for each task queue, of all versions of the logic: the batches come last, to be stopped first.
 func (w *Worker) build(c client.Client, p *permits.Permits) error {
-	tuner, err := permits.NewTuner(p)
+	for _, logic := range wire.Logics() {
+		if !w.options.NoWorkflows {
+			w.workers = append(w.workers, w.coordinator(c, logic))
+		}
+		if !w.options.NoIO {
+			w.workers = append(w.workers, w.io(c, logic))
+		}
+	}
+	for _, logic := range wire.Logics() {
+		w.queues = append(w.queues, batchQueue{name: wire.AtLogic(wire.PoolQueue(w.pool), logic)})
+		if !w.options.alone { // of 'stint run': no job is pinned
+			w.queues = append(w.queues, batchQueue{name: wire.AtLogic(wire.PinnedQueue(w.pool, w.options.Version), logic), pinned: true})
+		}
+	}
+	for _, queue := range w.queues {
+		batches, err := w.batches(c, queue, p)
+		if err != nil {
+			return err
+		}
+		w.workers = append(w.workers, batches)
+	}
+	return nil
+}
+
+// coordinator makes the worker that runs jobs and their legs.
+func (w *Worker) coordinator(c client.Client, logic int) sdkworker.Worker {
+	coordinator := sdkworker.New(c, wire.AtLogic(wire.WorkflowQueue, logic), w.sdkOptions(sdkworker.Options{
+		DisableEagerActivities: true, LocalActivityWorkerOnly: true,
+		Identity:                     wire.Identity{Worker: w.set.worker, Pool: w.pool}.String(),
+		StickyScheduleToStartTimeout: sticky,
+	}))
+	entry.Workflows{
+		wire.WorkflowJob:     entry.Workflow(workflows.Job),
+		wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
+		wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
+	}.Watched(w.options.traceWorkflow()).Register(coordinator)
+	coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
+	return coordinator
+}
+
+// io makes the worker of what runs outside the slots.
+func (w *Worker) io(c client.Client, logic int) sdkworker.Worker {
+	io := sdkworker.New(c, wire.AtLogic(wire.IOQueue(w.pool), logic), w.sdkOptions(sdkworker.Options{
+		DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
+		Identity: w.identity().String(),
+	}))
+	all := entry.Activities{}
+	entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
+	entry.Offer(all, wire.ActivityPlanRedrive, w.acts.PlanRedrive)
+	entry.Offer(all, wire.ActivityFinishRedrive, w.acts.FinishRedrive)
+	entry.Offer(all, wire.ActivityPlanFeed, w.acts.PlanFeed)
+	entry.Offer(all, wire.ActivityPlanLoop, w.acts.PlanLoop)
+	entry.Offer(all, wire.ActivityCommit, w.acts.Commit)
+	entry.Offer(all, wire.ActivityCommitFeed, w.acts.CommitFeed)
+	entry.Offer(all, wire.ActivitySalvageFeed, w.acts.SalvageFeed)
+	entry.Offer(all, wire.ActivityFinish, w.acts.Finish)
+	entry.OfferAction(all, wire.ActivityWriteReport, w.acts.WriteReport)
+	entry.Offer(all, wire.ActivityWriteFailures, w.acts.WriteFailures)
+	entry.Offer(all, wire.ActivityServed, w.acts.Served)
+	entry.OfferAction(all, wire.ActivityHook, w.acts.Hook)
+	w.inHand.counted(all).Register(io)
+	return io
+}
+
+// identity is what the worker says of itself where it polls for activities.
+func (w *Worker) identity() wire.Identity {
+	return wire.Identity{Worker: w.set.worker, Slots: w.options.Slots, Program: build.This().Short(), Version: w.options.Version, Process: procs.Own()}
+}
+
+// batchQueue is a task queue of batches.
+type batchQueue struct {
+	name   string
+	pinned bool // they need this worker's version of the handler; legs of feeds are not among them
+}
+
+// batches makes the worker of a task queue of batches. Those of all queues share the slots.
+func (w *Worker) batches(c client.Client, queue batchQueue, p *permits.Permits) (sdkworker.Worker, error) {
+	tuner, err := permits.NewTuner(p.Queue())
 	if err != nil {
-		return fmt.Errorf("making %d slots: %w", w.options.Slots, err)
+		return nil, fmt.Errorf("making %d slots: %w", w.options.Slots, err)
 	}
-	if !w.options.NoWorkflows {
-		coordinator := sdkworker.New(c, wire.WorkflowQueue, w.sdkOptions(sdkworker.Options{
-			DisableEagerActivities: true, LocalActivityWorkerOnly: true,
-			Identity:                     wire.CoordinatorIdentity(w.set.worker, w.pool),
-			StickyScheduleToStartTimeout: sticky,
-		}))
-		entry.Workflows{
-			wire.WorkflowJob:     entry.Workflow(workflows.Job),
-			wire.WorkflowLeg:     entry.Workflow(workflows.Leg),
-			wire.WorkflowLoopLeg: entry.Workflow(workflows.LoopLeg),
-		}.Watched(w.options.traceWorkflow()).Register(coordinator)
-		coordinator.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
-		w.workers = append(w.workers, coordinator)
-	}
-	if !w.options.NoIO {
-		io := sdkworker.New(c, wire.IOQueue(w.pool), w.sdkOptions(sdkworker.Options{
-			DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: ioActivities,
-		}))
-		all := entry.Activities{}
-		entry.Offer(all, wire.ActivityPlan, w.acts.Plan)
-		entry.Offer(all, wire.ActivityPlanRedrive, w.acts.PlanRedrive)
-		entry.Offer(all, wire.ActivityFinishRedrive, w.acts.FinishRedrive)
-		entry.Offer(all, wire.ActivityPlanFeed, w.acts.PlanFeed)
-		entry.Offer(all, wire.ActivityPlanLoop, w.acts.PlanLoop)
-		entry.Offer(all, wire.ActivityCommit, w.acts.Commit)
-		entry.Offer(all, wire.ActivityCommitFeed, w.acts.CommitFeed)
-		entry.Offer(all, wire.ActivitySalvageFeed, w.acts.SalvageFeed)
-		entry.Offer(all, wire.ActivityFinish, w.acts.Finish)
-		entry.OfferAction(all, wire.ActivityWriteReport, w.acts.WriteReport)
-		entry.Offer(all, wire.ActivityWriteFailures, w.acts.WriteFailures)
-		entry.Offer(all, wire.ActivityServed, w.acts.Served)
-		entry.OfferAction(all, wire.ActivityHook, w.acts.Hook)
-		w.inHand.counted(all).Register(io)
-		w.workers = append(w.workers, io)
-	}
-	batches := sdkworker.New(c, wire.PoolQueue(w.pool), w.sdkOptions(sdkworker.Options{
-		Tuner: tuner, WorkerStopTimeout: w.options.Drain, Identity: wire.WorkerIdentity(w.set.worker, w.options.Slots, build.This().Short(), procs.Own()),
+	batches := sdkworker.New(c, queue.name, w.sdkOptions(sdkworker.Options{
+		DisableWorkflowWorker: queue.pinned,
+		Tuner:                 tuner, WorkerStopTimeout: w.options.Drain, Identity: w.identity().String(),
 		StickyScheduleToStartTimeout: sticky, MaxEagerActivityReservationsPerWorkflowTask: new(eager),
 		MaxHeartbeatThrottleInterval: loops.BeatTime, // what sends fewer does so by itself
 	}))
 	process := entry.Activities{}
 	entry.Offer(process, wire.ActivityProcess, w.acts.Process)
 	w.inHand.counted(process).Register(batches)
+	if queue.pinned {
+		return batches, nil
+	}
 	// The legs of feeds run beside their batches.
 	entry.Workflows{wire.WorkflowFeedLeg: entry.Workflow(workflows.FeedLeg)}.Watched(w.options.traceWorkflow()).Register(batches)
 	batches.RegisterActivityWithOptions(w.acts.Locate, activity.RegisterOptions{Name: string(wire.ActivityLocate)})
-	w.workers = append(w.workers, batches)
-	return nil
+	return batches, nil
 }
 
 const (

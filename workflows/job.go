@@ -30,21 +30,25 @@ import (
 // most 20 KB and the spec, and a chain of runs has no limit. 10^12 items in batches of 100,000 are 10^7 batches, 17,000
 // legs and 210 runs; in batches of one item they are 1.7·10^9 legs and 20 million runs.
 func Job(ctx workflow.Context, in wire.JobInput) (job.Report, error) {
+	begin(ctx, in.Version)
 	return coordinate.Run(ctx, in, workOf)
 }
 
 // Leg runs a page of a job's batches: see package pages.
 func Leg(ctx workflow.Context, in wire.LegInput) (wire.LegResult, error) {
+	begin(ctx, in.Version)
 	return pages.RunLeg(ctx, in)
 }
 
 // FeedLeg runs a leg of a feed, which takes items from clients: see package feed.
 func FeedLeg(ctx workflow.Context, in wire.FeedLegInput) (wire.LegResult, error) {
+	begin(ctx, in.Version)
 	return feed.RunLeg(ctx, in)
 }
 
 // LoopLeg runs a slot of a loop until it is stopped: see package loop.
 func LoopLeg(ctx workflow.Context, in wire.LoopLegInput) (wire.LegResult, error) {
+	begin(ctx, in.Version)
 	return loop.RunLeg(ctx, in)
 }
 
@@ -62,12 +66,13 @@ func workOf(in wire.JobInput, state *wire.WorkState) coordinate.Work {
 }
 
 // A running job must follow the logic that it has started with, or its history would not replay. Its input
-// carries the wire.LogicVersion of the client that has started it, over all its runs and in all its legs.
+// carries the wire.LogicVersion of the client that has started it, over all its runs and in all its legs, and its task
+// queues are those of that version: only workers that know it poll them.
 //
-// To change what workflows do, raise wire.LogicVersion to n, name the gate below with the number n and what it
-// changes, and branch with hasLogic(in.Version, gate): the old way stays for jobs that run already. Then
-// record histories under new names (go test -run TestHistory_Jobs -record). A gate may go once no job that
-// was started before it can still run.
+// To change what workflows do, or what they give to activities, raise wire.LogicVersion to n, name the gate below with
+// the number n and what it changes, and branch with hasLogic(in.Version, gate): the old way stays for jobs that run
+// already. Then record histories (go test -run TestHistory_Jobs -record). A gate may go once no job that was started
+// before it can still run. docs/upgrading.md has the steps; nextlogic_on.go shows one.
 //
 // A change that must reach running jobs needs workflow.GetVersion, which costs two events a run.
 

@@ -80,6 +80,10 @@ var bounds = []struct {
 		job.Report.OpenLegs job.Report.Silent job.Report.Unsaved wire.Heard.Leg wire.Execution.ID
 		wire.LocateInput.Workflow`},
 	{plain, 40, "job.Settings.Deadline"},
+	{plain, limits.MaxVersion, `
+		job.Report.Pinned wire.Entry.Version job.WorkerShare.Version wire.PlanLoopResult.Version
+		wire.PlanResult.Version`},
+	{plain, limits.MaxName, "job.WorkerShare.Stage"},
 	{foreign, 1000, "job.Redrive.Where"},
 	{foreign, 70, "wire.CallLimits.Final wire.CallLimits.Retry"}, // beside the longest store: see job.Spec.checkRetry
 	{plain, 20, `
@@ -128,6 +132,7 @@ var bounds = []struct {
 		wire.ProcessResult.Left`},
 	{list, limits.MaxStragglers, "job.Outcomes.Stragglers"},
 	{list, limits.MaxWorkers, "job.Outcomes.Workers"},
+	{list, limits.MaxVersions, "job.Outcomes.Versions wire.StartInput.Versions"},
 	{list, limits.MaxSlowest, "job.Outcomes.Slowest"},
 	{list, samples.MaxBytes, "job.Outcomes.Life wire.StartInput.Life"},
 	{list, pool.MaxWorkers, "wire.LegOutcomes.Pool wire.PoolReport.Workers wire.PoolView.Workers"},

@@ -118,7 +118,8 @@ func TestSet_Refused(t *testing.T) {
 	w.spec.Window = 2
 	w.settle = 5 * time.Second
 	refused := 0
-	for i, s := range []job.Settings{{}, {Window: &none}, {BatchItems: &negative}, {MaxFailed: &wrong}} {
+	newer := map[string]any{"window": 7, "colour": "blue"} // V1: of a newer client
+	for i, s := range []any{job.Settings{}, job.Settings{Window: &none}, job.Settings{BatchItems: &negative}, job.Settings{MaxFailed: &wrong}, newer} {
 		w.at(time.Second, func() { w.env.UpdateWorkflow(wire.UpdateSet, fmt.Sprint(i), refuse(t, &refused), s) })
 	}
 	w.at(10*time.Minute+30*time.Second, func() { w.stop(job.Stop{Grace: "10m"}) })
@@ -126,7 +127,7 @@ func TestSet_Refused(t *testing.T) {
 		w.env.UpdateWorkflow(wire.UpdateSet, "late", refuse(t, &refused), job.Settings{Rate: new(job.Rate)})
 	})
 	report := w.stopped()
-	require.Equal(t, 5, refused)
+	require.Equal(t, 6, refused)
 	require.Equal(t, 2, *report.Settings.Window)
 }
 

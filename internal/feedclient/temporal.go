@@ -24,9 +24,9 @@ import (
 
 // Job is what is known of a feed's job.
 type Job interface {
-	// Open returns the number of the leg that takes items, 0 if there is none yet, and the job's pool. Errors:
+	// Open returns the number of the leg that takes items, 0 if there is none yet, and the task queue of its pool. Errors:
 	// *[EndedError].
-	Open(ctx context.Context) (number int, pool string, err error)
+	Open(ctx context.Context) (number int, queue string, err error)
 	// Ended is that of [Legs].
 	Ended(ctx context.Context, reason string) error
 }
@@ -36,7 +36,7 @@ type temporalLegs struct {
 	Job
 	server client.Client
 	name   string
-	pool   atomic.Value // string: as the job was last found to have it
+	queue  atomic.Value // string: as the job was last found to have it
 }
 
 // Temporal returns the legs of the feed of that name.
@@ -45,11 +45,11 @@ func Temporal(server client.Client, name string, job Job) Legs {
 }
 
 func (t *temporalLegs) Open(ctx context.Context) (Leg, error) {
-	number, pool, err := t.Job.Open(ctx)
+	number, queue, err := t.Job.Open(ctx)
 	if err != nil {
 		return Leg{}, classified(err)
 	}
-	t.pool.Store(pool)
+	t.queue.Store(queue)
 	if number == 0 {
 		return Leg{}, ErrNotOpen
 	}
@@ -191,12 +191,12 @@ func (t *temporalLegs) query(ctx context.Context, leg Leg, name string, result a
 
 // Served looks at workflow tasks and at activities: a worker whose slots are all busy polls for no activity.
 func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
-	pool, err := t.poolName(ctx)
+	queue, err := t.poolQueue(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
-		desc, err := t.server.DescribeTaskQueue(ctx, wire.PoolQueue(pool), kind)
+		desc, err := t.server.DescribeTaskQueue(ctx, queue, kind)
 		if err != nil {
 			return false, err
 		}
@@ -207,12 +207,12 @@ func (t *temporalLegs) Served(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-func (t *temporalLegs) poolName(ctx context.Context) (string, error) {
-	if pool, _ := t.pool.Load().(string); pool != "" {
-		return pool, nil
+func (t *temporalLegs) poolQueue(ctx context.Context) (string, error) {
+	if queue, _ := t.queue.Load().(string); queue != "" {
+		return queue, nil
 	}
-	_, pool, err := t.Job.Open(ctx)
-	return pool, err
+	_, queue, err := t.Job.Open(ctx)
+	return queue, err
 }
 
 // Slim has a worker's connection not send back what a feed has refused: the server does not need it.

@@ -31,6 +31,8 @@ type StartInput struct {
 	// they have used for nothing.
 	Spent job.Usage `json:"spent,omitzero"`
 	Lost  job.Usage `json:"lost,omitzero"`
+	// Versions are those of handlers that have done batches of the earlier runs, according to their reports.
+	Versions []job.WorkerShare `json:"versions,omitempty"`
 	// Life is that of the earlier runs, according to their reports.
 	Life samples.Packed `json:"life,omitempty"`
 	// Earlier lists runs of the job whose data in the store is not needed once this one has completed, but for what its
@@ -163,6 +165,7 @@ type PlanLoopInput struct {
 type PlanLoopResult struct {
 	Worker   string   `json:"worker,omitempty"`
 	Capacity Capacity `json:"capacity,omitzero"`
+	Version  string   `json:"version,omitempty"` // of its handler
 }
 
 // Tick is the item that a handler gets.

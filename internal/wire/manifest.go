@@ -86,6 +86,8 @@ type Entry struct {
 	// Discarded are items of a feed that were removed before they were run. An entry that has some has no others, and
 	// no part.
 	Discarded int64 `json:"x,omitempty"`
+	// Version is that of the handler; empty: it is not known.
+	Version string `json:"v,omitempty"`
 	// Session is that of a feed's items, which all have the same; 0: they are no feed's.
 	Session int64 `json:"g,omitempty"`
 
@@ -113,6 +115,8 @@ type Head struct {
 	Index []Node `json:"index,omitempty"`
 	Level int    `json:"level,omitempty"`
 	Row   int    `json:"row,omitempty"`
+	// Logic is the version of the logic by which it is written; 0: the first one. Who does not know it reads nothing.
+	Logic int `json:"logic,omitempty"`
 }
 
 // Besides is what a manifest says besides the parts that count.
@@ -201,6 +205,8 @@ type Ref struct {
 	// Perm are the access rights that all inputs grant: local files made of them get no others. 0: any,
 	// or unknown before the first page.
 	Perm fs.FileMode `json:"perm,omitempty"`
+	// Logic is the version of the logic that the run follows; 0: the first one.
+	Logic int `json:"logic,omitempty"`
 }
 
 // RootRun returns the Run with which the job began, before any resume: an item has the same ordinal in all runs since.

@@ -2,14 +2,14 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
 
 // Names that every part of stint, and any other Temporal client, may rely on.
 const (
-	// WorkflowQueue is the task queue of workflow tasks, and of nothing else.
+	// WorkflowQueue is the task queue of workflow tasks, and of nothing else. All names of queues are those of the first
+	// version of the logic: see [AtLogic].
 	WorkflowQueue = "stint"
 	// WorkflowJob and WorkflowLeg are the registered names of the two workflow types.
 	WorkflowJob = "Job"
@@ -76,6 +76,8 @@ func PoolQueue(pool string) string { return WorkflowQueue + "." + pool }
 
 // PoolOfQueue returns the pool whose batches are on a task queue; "" if it is none of these queues.
 func PoolOfQueue(queue string) string {
+	queue, _, _ = strings.Cut(queue, logicMark)
+	queue, _, _ = strings.Cut(queue, versionMark)
 	pool, ok := strings.CutPrefix(queue, WorkflowQueue+".")
 	if !ok || strings.Contains(pool, ".") {
 		return ""
@@ -83,65 +85,26 @@ func PoolOfQueue(queue string) string {
 	return pool
 }
 
+// PinnedQueue returns the task queue of those of a pool's batches that only workers with a version of the handler run;
+// "" is no version.
+func PinnedQueue(pool, version string) string {
+	if version == "" {
+		return PoolQueue(pool)
+	}
+	return PoolQueue(pool) + versionMark + version
+}
+
+// versionMark separates the name of a pool's task queue from a version of its handler. No name of a pool has one.
+const versionMark = "#"
+
 // IOQueue returns the task queue of a pool's Plan, Commit and Finish activities, outside the slots.
 func IOQueue(pool string) string { return PoolQueue(pool) + ".io" }
-
-// CoordinatorIdentity returns how a worker of a pool identifies itself when it coordinates jobs: one that is idle is
-// found by it.
-func CoordinatorIdentity(worker, pool string) string { return worker + poolMark + pool }
-
-const poolMark = " · pool "
-
-// PoolOf returns the pool in a coordinator's identity; "" if it has none.
-func PoolOf(identity string) string {
-	_, pool, _ := strings.Cut(identity, poolMark)
-	return pool
-}
-
-// WorkerIdentity returns how a worker identifies itself when it takes batches: by its name, how many slots it has, the
-// version of its program, which may be "", and its process as procs.Own names it, which may be "".
-func WorkerIdentity(worker string, slots int, version, process string) string {
-	identity := worker + slotsMark + strconv.Itoa(slots)
-	if version != "" {
-		identity += versionMark + version
-	}
-	if process != "" {
-		identity += processMark + process
-	}
-	return identity
-}
-
-const (
-	slotsMark   = " · slots "
-	versionMark = " · version "
-	processMark = " · process "
-)
-
-// WorkerOf returns the worker in an identity, and its process; "": the identity has none.
-func WorkerOf(identity string) (worker, process string) {
-	worker, process, _ = strings.Cut(identity, processMark)
-	worker, _, _ = strings.Cut(worker, slotsMark)
-	return worker, process
-}
-
-// ProgramOf returns how many slots a worker has, and the version of its program, by its identity; 0 and "": they are not
-// known.
-func ProgramOf(identity string) (slots int, version string) {
-	identity, _, _ = strings.Cut(identity, processMark)
-	_, told, _ := strings.Cut(identity, slotsMark)
-	told, version, _ = strings.Cut(told, versionMark)
-	slots, _ = strconv.Atoi(told) // 0 after an error
-	return slots, version
-}
 
 // LegID returns the workflow ID of a job's leg, counted from 1.
 func LegID(job string, leg int) string { return fmt.Sprintf("%s%d", LegsPrefix(job), leg) }
 
 // LegsPrefix returns what the workflow IDs of a job's legs begin with.
 func LegsPrefix(job string) string { return job + "/leg-" }
-
-// LogicVersion is the version of the workflows' logic that a job started now follows to its end.
-const LogicVersion = 1
 
 // StopNotice is what a running batch finds in its workflow's memo once a stop has reached it.
 type StopNotice struct {

@@ -21,22 +21,3 @@ func TestLegID(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "nightly/leg-12", LegID("nightly", 12))
 }
-
-// A worker's name is the same with and without its process; how many slots it has is known by it.
-func TestWorkerIdentity(t *testing.T) {
-	t.Parallel()
-	for _, process := range []string{"", "table:4711:1"} {
-		for _, version := range []string{"", "v1.2.3"} {
-			identity := WorkerIdentity("mill-4711", 4, version, process)
-			worker, of := WorkerOf(identity)
-			require.Equal(t, "mill-4711", worker)
-			require.Equal(t, process, of)
-			slots, is := ProgramOf(identity)
-			require.Equal(t, 4, slots)
-			require.Equal(t, version, is)
-		}
-	}
-	slots, version := ProgramOf("4711@mill@")
-	require.Zero(t, slots)
-	require.Empty(t, version)
-}

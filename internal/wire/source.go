@@ -170,6 +170,7 @@ type PlanResult struct {
 	// Worker has planned it, and can run so much.
 	Worker   string   `json:"worker,omitempty"`
 	Capacity Capacity `json:"capacity,omitzero"`
+	Version  string   `json:"version,omitempty"` // of its handler
 }
 
 // Sizing is what the coordinating workflow knows of the handler's speed and of the pool.

@@ -177,6 +177,8 @@ func TestChart_Autoscaling(t *testing.T) {
 	require.Equal(t, "1", s.Spec.Triggers[0].Metadata["targetQueueSize"], "half of two slots")
 
 	versioned := scaled(t, all, "batch-stint-thumbs")
+	require.Len(t, versioned.Spec.Triggers, 4)
+	require.Equal(t, "stint.thumbs#2026.12", versioned.Spec.Triggers[1].Metadata["taskQueue"], "batches of pinned jobs")
 	require.Equal(t, 1, versioned.Spec.MinReplicaCount)
 	require.Equal(t, 10, versioned.Spec.MaxReplicaCount)
 	require.Equal(t, "8", versioned.Spec.Triggers[0].Metadata["targetQueueSize"])

@@ -70,11 +70,13 @@ const (
 // Bounds of the lists in a report.
 const (
 	MaxLaterErrors = 20
-	MaxWorkers     = 50
+	MaxWorkers     = 32
 	MaxForced      = 20
 	MaxSlowest     = 5
 	MaxGone        = 20
 	MaxStragglers  = 1000
 	// MaxNotes is how many notes about its inputs a job has at most.
 	MaxNotes = 10
+	// MaxVersions is how many versions of handlers it names, of all stages together.
+	MaxVersions = 8
 )

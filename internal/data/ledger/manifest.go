@@ -50,7 +50,7 @@ func PutManifest(ctx context.Context, dir store.Dir, key string, ref wire.Ref, l
 	if err := verifyBatches(entries, besides.Between); err != nil {
 		return err
 	}
-	head := wire.Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Entries: len(entries), Besides: besides}
+	head := wire.Head{Run: ref.Run, Leg: leg, Sources: ref.Sources, Entries: len(entries), Besides: besides, Logic: ref.Logic}
 	if len(entries) > 0 {
 		head.First = entries[0].First
 	}
@@ -174,6 +174,13 @@ func ReadManifest(ctx context.Context, dir store.Dir, key string) (head wire.Hea
 	return head, entries, err
 }
 
+// needsRelease is the error of a manifest of a version of the logic that this program does not know. Another worker may
+// know it, so it costs no attempt.
+func needsRelease(key string, logic int) error {
+	why := fmt.Errorf("manifest %s %s: this program has %s", key, wire.NeedsRelease(logic), wire.Release(wire.LogicVersion))
+	return &Judged{kind: job.ErrorOutage, cause: why}
+}
+
 // readManifest calls onHead with the head and, if that returns true, onEntry with each entry.
 func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(wire.Head) bool, onEntry func(wire.Entry)) error {
 	r, err := dir.Open(ctx, key, 0, -1)
@@ -186,6 +193,9 @@ func readManifest(ctx context.Context, dir store.Dir, key string, onHead func(wi
 	var head wire.Head
 	if err := dec.Decode(&head); err != nil {
 		return manifestError(body, err)
+	}
+	if !wire.Knows(head.Logic) {
+		return needsRelease(key, head.Logic)
 	}
 	if !onHead(head) {
 		return nil

@@ -243,3 +243,24 @@ func TestEntries_StopsWhenTold(t *testing.T) {
 		require.Equal(t, stop+1, n)
 	}
 }
+
+// V1: a manifest of a version of the logic that a worker does not know is left to another worker.
+func TestManifest_NewerLogic(t *testing.T) {
+	t.Parallel()
+	shelf := newShelf(t)
+	random := rand.New(rand.NewPCG(1, 1))
+	for logic, known := range map[int]bool{0: true, wire.LogicVersion: true, 99: false} {
+		shelf.ref.Logic = logic
+		key, err := WriteManifest(t.Context(), shelf.dir, shelf.ref, logic, nil, row(random, 3), wire.Besides{})
+		require.NoError(t, err)
+		_, err = ReadHead(t.Context(), shelf.dir, key)
+		if known {
+			require.NoError(t, err)
+			continue
+		}
+		var judged *Judged
+		require.ErrorAs(t, err, &judged)
+		require.Equal(t, job.ErrorOutage, judged.Type())
+		require.ErrorContains(t, err, "needs stint ≥ 0.99")
+	}
+}

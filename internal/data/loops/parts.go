@@ -100,6 +100,7 @@ func (p *parts) cut(entry wire.Entry) error {
 	}
 	e := wire.Entry{
 		Batch: p.span(entry), OK: entry.OK - p.written.OK, Failed: entry.Failed - p.written.Failed, Dropped: entry.Dropped - p.written.Dropped,
+		Version: p.slot.o.Version,
 	}
 	if p.part != nil {
 		e.Part = p.token

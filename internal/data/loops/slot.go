@@ -30,6 +30,8 @@ type Options struct {
 	// Ref is the job's; Dir its store, nil if results are not kept.
 	Ref wire.Ref
 	Dir store.Dir
+	// Version is that of the handler.
+	Version string
 	// Soon is closed when the execution should end.
 	Soon <-chan struct{}
 	// Entry returns what the execution has recorded so far. It is called while no tick is in hand.

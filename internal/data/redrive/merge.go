@@ -161,7 +161,7 @@ func (m *merger) entry(ctx context.Context, e ledger.OwnedEntry) error {
 		return m.Add(ctx, to)
 	}
 	to := wire.Entry{Batch: e.Batch, Part: e.Part, OK: e.OK, Failed: e.Failed, Dropped: e.Dropped, Lines: e.Lines, Session: e.Session,
-		Reused: e.Reused, Changed: e.Changed, Again: e.Again, Equal: e.Equal,
+		Reused: e.Reused, Changed: e.Changed, Again: e.Again, Equal: e.Equal, Version: e.Version,
 	}
 	part, err := m.out.open(ctx, e, to)
 	if err != nil {

@@ -21,7 +21,6 @@ type Permits struct {
 	mu      sync.Mutex
 	wake    chan struct{} // closed when more may be wanted; nil: nobody waits
 	shut    bool          // nobody gets a permit
-	polls   int           // permits that no batch has come for, with polls
 	eager   int           // permits of batches that are about to start eagerly
 	batches int           // that have come for permits, and have not ended
 	coming  int           // those of them that are in no slot yet
@@ -92,8 +91,18 @@ func (s *Permits) Settle() bool {
 	return true
 }
 
+// Queue has the permits of one of the worker's task queues. A poll of each may wait for the same slot, since nobody knows
+// to which queue the next batch comes; the batch that finds the slot taken waits for a place, or goes back.
+type Queue struct {
+	*Permits
+	polls int // permits that no batch has come for, with polls of this queue; see Permits.mu
+}
+
+// Queue returns the permits of a further task queue.
+func (s *Permits) Queue() *Queue { return &Queue{Permits: s} }
+
 // try takes a permit. If there is none it returns a channel that is closed when there may be one.
-func (s *Permits) try() (ok bool, wake <-chan struct{}) {
+func (s *Queue) try() (ok bool, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shut && s.polls+s.batches-s.settled < 2*s.most && s.polls+s.eager+s.coming < s.wanted() {
@@ -107,11 +116,11 @@ func (s *Permits) try() (ok bool, wake <-chan struct{}) {
 }
 
 // ReserveSlot waits for a permit.
-func (s *Permits) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
+func (s *Queue) ReserveSlot(ctx context.Context, _ sdkworker.SlotReservationInfo) (*sdkworker.SlotPermit, error) {
 	for {
 		ok, wake := s.try()
 		if ok {
-			return &sdkworker.SlotPermit{}, nil
+			return &sdkworker.SlotPermit{UserData: s}, nil
 		}
 		select {
 		case <-wake:
@@ -152,11 +161,12 @@ func (s *Permits) MarkSlotUsed(info sdkworker.SlotMarkUsedInfo) {
 
 // unreserve takes back a permit that no batch has come for, or which one has come for now.
 func (s *Permits) unreserve(p *sdkworker.SlotPermit) {
-	if p.UserData == (reserved{}) {
+	switch of := p.UserData.(type) {
+	case reserved:
 		s.eager--
-		return
+	case *Queue:
+		of.polls--
 	}
-	s.polls--
 }
 
 // ReleaseSlot takes back the permit of a batch that has ended, or one that no batch came for. Permits are
@@ -188,10 +198,11 @@ func (s *Permits) MaxSlots() int { return 2*s.most + gathered }
 // tuner is the SDK's own, but for the slots of batches.
 type tuner struct {
 	sdkworker.WorkerTuner
-	slots *Permits
+	slots *Queue
 }
 
-func NewTuner(s *Permits) (sdkworker.WorkerTuner, error) {
+// NewTuner returns the tuner of a worker of one task queue.
+func NewTuner(s *Queue) (sdkworker.WorkerTuner, error) {
 	others, err := sdkworker.NewFixedSizeTuner(sdkworker.FixedSizeTunerOptions{NumActivitySlots: s.most})
 	return tuner{others, s}, err
 }

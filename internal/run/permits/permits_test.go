@@ -103,10 +103,11 @@ func TestSlots_Wait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newPermits(1)
+		queue := s.Queue()
 		require.NotNil(t, takeSlot(s))
 		got := make(chan *sdkworker.SlotPermit, 1)
 		go func() {
-			permit, err := s.ReserveSlot(t.Context(), nil)
+			permit, err := queue.ReserveSlot(t.Context(), nil)
 			if err == nil {
 				got <- permit
 			}
@@ -118,7 +119,7 @@ func TestSlots_Wait(t *testing.T) {
 		require.Len(t, got, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.ReserveSlot(ctx, nil)
+		_, err := queue.ReserveSlot(ctx, nil)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
@@ -132,7 +133,7 @@ func TestPermits_Shut(t *testing.T) {
 		require.Nil(t, s.TryReserveSlot(nil))
 		got := make(chan error, 1)
 		go func() {
-			_, err := s.ReserveSlot(t.Context(), nil)
+			_, err := s.Queue().ReserveSlot(t.Context(), nil)
 			got <- err
 		}()
 		synctest.Wait()
@@ -149,9 +150,10 @@ func TestPermits_Shut(t *testing.T) {
 func TestPermits_Eager(t *testing.T) {
 	t.Parallel()
 	s := newPermits(2)
-	poll, err := s.ReserveSlot(t.Context(), nil)
+	queue := s.Queue()
+	poll, err := queue.ReserveSlot(t.Context(), nil)
 	require.NoError(t, err)
-	other, err := s.ReserveSlot(t.Context(), nil)
+	other, err := queue.ReserveSlot(t.Context(), nil)
 	require.NoError(t, err)
 	first := takeSlot(s)
 	require.NotNil(t, first, "the polls have brought nothing yet")
@@ -168,7 +170,33 @@ func TestPermits_Eager(t *testing.T) {
 	}
 	s.ReleaseSlot(released{permit: poll})
 	s.ReleaseSlot(released{permit: other})
-	require.Zero(t, s.polls)
+	require.Zero(t, queue.polls)
 	require.Zero(t, s.eager)
 	require.Zero(t, s.batches)
+}
+
+// V1: each task queue has polls of its own, so that none keeps batches of another one from a slot that is free.
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	s := newPermits(1)
+	first, second := s.Queue(), s.Queue()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	poll, err := first.ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = first.ReserveSlot(ended, nil)
+	require.ErrorIs(t, err, context.Canceled, "there is one slot")
+	other, err := second.ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
+	second.MarkSlotUsed(marked{permit: other})
+	s.Admitted()
+	first.ReleaseSlot(released{permit: poll}) // it has brought nothing
+	_, err = first.ReserveSlot(ended, nil)
+	require.ErrorIs(t, err, context.Canceled, "the slot is taken")
+	s.Vacate()
+	second.ReleaseSlot(released{permit: other})
+	require.Zero(t, first.polls)
+	require.Zero(t, second.polls)
+	_, err = first.ReserveSlot(t.Context(), nil)
+	require.NoError(t, err)
 }

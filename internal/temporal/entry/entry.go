@@ -19,13 +19,17 @@ import (
 // Workflows are workflows by the names of their types.
 type Workflows map[string]func(workflow.Context, converter.EncodedValues) (any, error)
 
-// Workflow makes an entry of a workflow. If its input cannot be read it panics: the workflow's task then fails, and
+// Workflow makes an entry of a workflow. If its input cannot be read, or follows a version of the logic that this program
+// does not know (somebody has sent it to the wrong task queue), it panics: the workflow's task then fails, and
 // the server offers it again, to other workers too.
 func Workflow[In, Out any](fn func(workflow.Context, In) (Out, error)) func(workflow.Context, converter.EncodedValues) (any, error) {
 	return func(ctx workflow.Context, args converter.EncodedValues) (any, error) {
 		var in In
 		if err := args.Get(&in); err != nil {
 			panic(unreadable(err))
+		}
+		if of, ok := any(&in).(interface{ FollowedLogic() int }); ok && !wire.Knows(of.FollowedLogic()) {
+			panic(fmt.Sprintf("%s: the worker has stint %s", wire.NeedsRelease(of.FollowedLogic()), wire.Release(wire.LogicVersion)))
 		}
 		return fn(ctx, in)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
@@ -66,6 +67,29 @@ func TestWorkflows(t *testing.T) {
 	var n int
 	require.NoError(t, env.GetWorkflowResult(&n))
 	require.Equal(t, 4, n)
+}
+
+// V1: a workflow of a version of the logic that the worker does not know panics.
+func TestWorkflow_NewerLogic(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	fn := Workflow(func(workflow.Context, wire.JobInput) (int, error) { ran++; return 0, nil })
+	_, err := fn(nil, given{wire.JobInput{StartInput: wire.StartInput{Version: wire.LogicVersion}}})
+	require.NoError(t, err)
+	require.Equal(t, 1, ran)
+	require.PanicsWithValue(t, "needs stint ≥ 0.99: the worker has stint "+wire.Release(wire.LogicVersion), func() {
+		_, _ = fn(nil, given{wire.JobInput{StartInput: wire.StartInput{Version: 99}}})
+	})
+	require.Equal(t, 1, ran)
+}
+
+// given is a value that a worker can read.
+type given struct{ in wire.JobInput }
+
+func (given) HasValues() bool { return true }
+func (g given) Get(into ...any) error {
+	*into[0].(*wire.JobInput) = g.in
+	return nil
 }
 
 // A workflow whose input cannot be read panics, which fails its task, not the workflow.

@@ -13,6 +13,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -21,6 +22,29 @@ import (
 
 	"github.com/stint-run/stint/internal/wire"
 )
+
+// Pollers returns who has polled one of the task queues for tasks of a kind within the last minutes, as the server saw
+// them: each identity once, with its latest poll.
+func Pollers(ctx context.Context, c client.Client, kind enums.TaskQueueType, queues ...string) ([]*taskqueue.PollerInfo, error) {
+	var found []*taskqueue.PollerInfo
+	for _, queue := range queues {
+		resp, err := c.DescribeTaskQueue(ctx, queue, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range resp.GetPollers() {
+			same := func(q *taskqueue.PollerInfo) bool { return q.GetIdentity() == p.GetIdentity() && len(queues) > 1 }
+			i := slices.IndexFunc(found, same)
+			switch {
+			case i < 0:
+				found = append(found, p)
+			case found[i].GetLastAccessTime().AsTime().Before(p.GetLastAccessTime().AsTime()):
+				found[i] = p
+			}
+		}
+	}
+	return found, nil
+}
 
 // Places returns where the batches run that a workflow, a job or a leg, has dispatched, as their last heartbeats say.
 // The converter is that of the client.
@@ -54,8 +78,8 @@ func Takers(ctx context.Context, c client.Client, workflowID, runID string, acti
 		}
 		started := e.GetActivityTaskStartedEventAttributes()
 		if id := scheduled[started.GetScheduledEventId()]; id != "" {
-			worker, process := wire.WorkerOf(started.GetIdentity())
-			found = append(found, wire.ActivitySlot{Activity: id, SlotRef: wire.SlotRef{Worker: worker, Process: process, PID: workerPID(worker)}})
+			of := wire.ParseIdentity(started.GetIdentity())
+			found = append(found, wire.ActivitySlot{Activity: id, SlotRef: wire.SlotRef{Worker: of.Worker, Process: of.Process, PID: workerPID(of.Worker)}})
 		}
 	}
 	return found, nil
@@ -131,8 +155,8 @@ func LastHint(a *workflow.PendingActivityInfo, c converter.DataConverter) (hint 
 		_ = c.FromPayloads(details, &hint) // another version's: the worker is known
 		beat = a.GetLastHeartbeatTime().AsTime()
 	}
-	worker, process := wire.WorkerOf(a.GetLastWorkerIdentity())
-	hint.Worker, hint.Process = cmp.Or(hint.Worker, worker), cmp.Or(hint.Process, process)
+	of := wire.ParseIdentity(a.GetLastWorkerIdentity())
+	hint.Worker, hint.Process = cmp.Or(hint.Worker, of.Worker), cmp.Or(hint.Process, of.Process)
 	hint.PID = cmp.Or(hint.PID, workerPID(hint.Worker))
 	return hint, beat
 }

@@ -282,6 +282,12 @@ func (v *jobView) tiles(j Job, now time.Time) {
 	} else if spent.Tokens() > 0 {
 		add("Tokens", text.Thousands(spent.Tokens()), "", "")
 	}
+	switch {
+	case j.Mixed() > 0:
+		add("Versions", fmt.Sprint(len(j.Versions)), "of the handler: "+j.DescribeVersions(), "")
+	case j.Pinned != "":
+		add("Pinned", j.Pinned, "the version of the handler", "")
+	}
 	if trouble := j.Retries + j.Crashes + j.Expiries; trouble > 0 {
 		add("Trouble", text.Thousands(trouble), fmt.Sprintf("%s, %s, %s", text.Count(j.Retries, "retry"), text.Count(j.Crashes, "crash"), text.Count(j.Expiries, "expiry")), "")
 	}

@@ -126,6 +126,8 @@ func newListRow(j ListedJob, now time.Time) listRow {
 		row.Left = span(seconds(j.SecondsLeft))
 	}
 	switch {
+	case j.Needs != "":
+		row.Note = j.Needs
 	case j.SilentSince != nil:
 		row.Note = "no answer since " + ago(*j.SilentSince, now)
 	case j.PausedSince != nil:

@@ -24,10 +24,12 @@ type poolView struct {
 }
 
 type workerView struct {
-	Name, Seen, Version, Slots string
-	Bar                        bar
-	Silent                     bool
-	Batches                    []batchView
+	Name, Seen, Slots string
+	Program           string // version of stint
+	Version           string // of the handler
+	Bar               bar
+	Silent            bool
+	Batches           []batchView
 }
 
 type batchView struct {
@@ -51,7 +53,7 @@ func newPoolView(found poolsAndWorkers, pool string, now time.Time) poolView {
 		if w.Pool != pool {
 			continue
 		}
-		one := workerView{Name: w.Worker, Seen: ago(w.Seen, now), Silent: found.Unheard(w, now), Version: w.Version}
+		one := workerView{Name: w.Worker, Seen: ago(w.Seen, now), Silent: found.Unheard(w, now), Program: w.Program, Version: w.Version}
 		for _, b := range found.Running {
 			if b.Worker == w.Worker && (b.Pool == pool || b.Pool == "") {
 				one.Batches = append(one.Batches, batchView{newSlotRow(b, now, false, 0), b.Job, Path + "/jobs/" + pathEscape(b.Job)})

@@ -76,13 +76,16 @@ func New(ctx workflow.Context, in wire.JobInput, works newWork) *Coordinator {
 	c.State.Ref = wire.Ref{
 		Job: in.Spec.Name, Run: info.FirstRunID, Root: in.Root, Born: info.WorkflowStartTime.UnixMilli(), Store: in.Spec.Store,
 	}
+	if in.Version > 1 {
+		c.State.Ref.Logic = in.Version
+	}
 	c.State.Heads = in.Resume
 	c.State.Listed.At = workflow.Now(ctx)
 	c.State.Report = job.Report{
 		Job: in.Spec.Name, Run: info.FirstRunID, Pool: in.Spec.Pool, State: job.Running,
 		Started: workflow.Now(ctx), Store: in.Spec.Store, Manifests: in.Resume, Settings: in.Spec.Settings(),
 		Grace: in.Spec.Grace, Expiry: in.Spec.Expiry, Attempts: in.Spec.Attempts, Salvage: len(in.Salvage),
-		Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Stages: in.Spec.StageReports(), Life: in.Life},
+		Outcomes: job.Outcomes{Totals: job.Totals{Usage: in.Spent, LostUsage: in.Lost}, Versions: in.Versions, Stages: in.Spec.StageReports(), Life: in.Life},
 	}
 	c.In.Life = nil // the report has it
 	c.resize()

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/stint-run/stint/internal/base/limits"
 	"github.com/stint-run/stint/internal/base/text"
 	"github.com/stint-run/stint/internal/wire"
 	"github.com/stint-run/stint/job"
@@ -116,6 +117,10 @@ func (c *Coordinator) planned(p Assignment) {
 		if p.Heads != nil {
 			c.In.Resume, c.State.Heads, r.Manifests = p.Heads, p.Heads, p.Heads
 		}
+		if c.Spec().Pin == limits.PinFirst {
+			c.In.Spec.Pin = p.Version
+		}
+		r.Pinned = c.Spec().Pin
 		p.Worker.Last = workflow.Now(c.Ctx).Unix()
 		pool.Of(&c.State.Pool).Hear(p.Worker)
 	}

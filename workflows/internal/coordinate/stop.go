@@ -1,7 +1,10 @@
 package coordinate
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -109,16 +112,39 @@ func (c *Coordinator) end(grace time.Duration, reason string) {
 // listenForSettings has settings changed by updates. An update that is refused leaves no trace.
 func (c *Coordinator) listenForSettings() error {
 	return workflow.SetUpdateHandlerWithOptions(c.Ctx, wire.UpdateSet,
-		func(_ workflow.Context, s job.Settings) (job.Settings, error) {
-			c.set(s)
+		func(_ workflow.Context, s newSettings) (job.Settings, error) {
+			c.set(s.Settings)
 			return c.Spec().Settings(), nil
 		},
-		workflow.UpdateHandlerOptions{Description: "change settings of the running job", Validator: c.checkSettings})
+		workflow.UpdateHandlerOptions{Description: "change settings of the running job", Validator: func(s newSettings) error {
+			return c.checkSettings(s)
+		}})
+}
+
+// newSettings are settings as a client gives them. One that this program does not know, because the client is newer, is
+// refused, and not left out in silence.
+type newSettings struct {
+	job.Settings
+	unknown error
+}
+
+// UnmarshalJSON is that of [json.Unmarshaler].
+func (s *newSettings) UnmarshalJSON(data []byte) error {
+	known := json.NewDecoder(bytes.NewReader(data))
+	known.DisallowUnknownFields()
+	if s.unknown = known.Decode(&s.Settings); s.unknown == nil {
+		return nil
+	}
+	return json.Unmarshal(data, &s.Settings)
 }
 
 // checkSettings refuses invalid settings.
-func (c *Coordinator) checkSettings(s job.Settings) error {
+func (c *Coordinator) checkSettings(given newSettings) error {
+	s := given.Settings
 	switch {
+	case given.unknown != nil:
+		return temporal.NewApplicationError(fmt.Sprintf("a setting that the worker, stint %s, does not have (%v): it needs newer workers, or an older client",
+			wire.Release(wire.LogicVersion), given.unknown), job.ErrorInvalid)
 	case c.notice != nil:
 		return temporal.NewApplicationError("the job is stopping: give settings to 'stint resume'", "Ending")
 	case c.finishing || c.concluded:

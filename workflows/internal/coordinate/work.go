@@ -138,6 +138,7 @@ type Assignment struct {
 	Bytes   int64           // of all input; 0: not known
 	Resumed job.Totals      // of what earlier runs have done
 	Worker  wire.PoolWorker // that has found it
+	Version string          // of that worker's handler
 
 	// Standing: the leg that gets the assignment has no end of its own. It waits for no place, and no other leg's end
 	// makes room for it.

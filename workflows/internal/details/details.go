@@ -42,6 +42,12 @@ func Job(r job.Report, now time.Time) string {
 	fmt.Fprintf(&b, "- **trouble** %s · %s · %s · %s\n",
 		text.Count(r.Retries, "retry"), text.Count(r.Crashes, "crash"), text.Count(r.Expiries, "expiry"), text.Count(r.Isolations, "isolation"))
 	describeSpeed(&b, r, now)
+	if r.Pinned != "" {
+		fmt.Fprintf(&b, "- **pinned** to version %s of the handler\n", r.Pinned)
+	}
+	if r.Mixed() > 0 {
+		fmt.Fprintf(&b, "- **versions** of the handler: %s\n", r.DescribeVersions())
+	}
 	if spent := r.Spent(); !spent.IsZero() {
 		fmt.Fprintf(&b, "- **used** %s\n", spent)
 	}

@@ -24,7 +24,7 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 		d.sofar.Totals.Add(r.Totals)
 		d.sofar.Speed.Add(r.Entry.Count, r.Totals.Busy)
 		d.sofar.FirstError = d.sofar.FirstError.First(r.FirstError)
-		d.credit(r)
+		d.credit(t, r)
 		d.countStage(t, r)
 	} else {
 		d.sofar.Totals.Alone += r.Totals.Alone
@@ -56,14 +56,18 @@ func (d *Dispatcher) succeeded(t task, r wire.ProcessResult) {
 	d.reportCounts()
 }
 
-// credit counts what a worker has done.
-func (d *Dispatcher) credit(r wire.ProcessResult) {
-	if r.Worker == "" {
+// credit counts what a worker has done, and the version of its handler.
+func (d *Dispatcher) credit(t task, r wire.ProcessResult) {
+	share := job.WorkerShare{Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx)}
+	if of := share; r.Entry.Version != "" {
+		of.Version, of.Stage = r.Entry.Version, t.Stage
+		d.sofar.Add(job.Outcomes{Versions: []job.WorkerShare{of}})
+	}
+	if share.Worker = r.Worker; r.Worker == "" {
 		return
 	}
-	d.sofar.Add(job.Outcomes{Workers: []job.WorkerShare{{
-		Worker: r.Worker, Batches: 1, Items: r.Entry.Count, Busy: r.Totals.Busy, Last: workflow.Now(d.ctx), Concurrency: r.Capacity.Present(),
-	}}})
+	share.Concurrency = r.Capacity.Present()
+	d.sofar.Add(job.Outcomes{Workers: []job.WorkerShare{share}})
 }
 
 // again puts a task first in the queue: old tasks go before new ones.
@@ -143,7 +147,7 @@ func (d *Dispatcher) recoveredBy(t task, hint *wire.Hint) (left task, known bool
 		d.sofar.Outage = nil
 		d.Recorder.Accept(t.Task, r)
 		d.sofar.Totals.Add(r.Totals)
-		d.credit(r)
+		d.credit(t, r)
 		t.Batch, t.Trials = *r.Rest, r.Trials
 		t.Suspicion, t.Tries, t.Orphaned, t.Outages, t.Returns = wire.Suspicion{}, 0, 0, 0, 0 // it has made progress
 		t.expired = nil

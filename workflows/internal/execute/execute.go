@@ -33,12 +33,17 @@ const (
 	locateLimit = 10 * time.Second
 )
 
+// QueueOf returns the task queue at which the workflow's version of the logic is known: what a job starts stays there.
+func QueueOf(ctx workflow.Context, queue string) string {
+	return wire.AtLogic(queue, wire.LogicOf(workflow.GetInfo(ctx).TaskQueueName))
+}
+
 // BatchOptions returns those of one execution of Process with an activity ID. The leg counts attempts, not the
 // server.
 func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          id,
-		TaskQueue:           wire.PoolQueue(spec.Pool),
+		TaskQueue:           QueueOf(ctx, wire.PinnedQueue(spec.Pool, spec.Pin)),
 		StartToCloseTimeout: cmp.Or(spec.BatchTimeout, Unlimited),
 		HeartbeatTimeout:    spec.Expiry,
 		WaitForCancellation: true,
@@ -51,7 +56,7 @@ func BatchOptions(ctx workflow.Context, spec job.Spec, id, summary string) workf
 // IOOptions returns those of Plan, Commit and Finish, which run outside the slots.
 func IOOptions(ctx workflow.Context, spec job.Spec, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              wire.IOQueue(spec.Pool),
+		TaskQueue:              QueueOf(ctx, wire.IOQueue(spec.Pool)),
 		ScheduleToCloseTimeout: Unlimited,
 		StartToCloseTimeout:    Patience,
 		HeartbeatTimeout:       spec.Expiry,
@@ -97,7 +102,7 @@ func LegOptions(ctx workflow.Context, spec job.Spec, number int, summary string)
 func legOptions(ctx workflow.Context, spec job.Spec, number int, summary, queue string, atEnd enums.ParentClosePolicy) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          wire.LegID(spec.Name, number),
-		TaskQueue:           queue,
+		TaskQueue:           QueueOf(ctx, queue),
 		WorkflowTaskTimeout: workflow.GetInfo(ctx).WorkflowTaskTimeout,
 		ParentClosePolicy:   atEnd,
 		// A leg of an earlier run of the job may have had the number.
@@ -130,7 +135,7 @@ func HookOptions(ctx workflow.Context, spec job.Spec, pool, summary string, limi
 	}
 	each = min(each, spec.CallTimeout)
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              wire.IOQueue(pool),
+		TaskQueue:              QueueOf(ctx, wire.IOQueue(pool)),
 		ScheduleToCloseTimeout: whole,
 		StartToCloseTimeout:    each,
 		HeartbeatTimeout:       spec.Expiry,

@@ -78,7 +78,7 @@ func (w *loopWork) Next(ctx workflow.Context, t coordinate.Snapshot) (coordinate
 			return coordinate.Assignment{}, err
 		}
 		w.loop.Planned = true
-		found.Worker = wire.PoolWorker{Name: begun.Worker, Capacity: begun.Capacity}
+		found.Worker, found.Version = wire.PoolWorker{Name: begun.Worker, Capacity: begun.Capacity}, begun.Version
 		for _, s := range w.loop.Slots {
 			found.Resumed.Add(job.Totals{OK: s.Stats.OK, Failed: s.Stats.Failed, Dropped: s.Stats.Dropped})
 		}

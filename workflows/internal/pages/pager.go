@@ -87,7 +87,7 @@ func (p *Pager) Found(page wire.PlanResult) (coordinate.Assignment, error) {
 	found := coordinate.Assignment{
 		Page: page.Page, Planned: page.Next.Item, Last: page.Done, Waiting: page.Waiting, Noticed: page.Noticed,
 		Sources: page.Sources, Perm: page.Perm, LeftOut: page.LeftOut, Old: page.OldFiles, Reuse: page.Reuse, Bytes: page.Total, Resumed: page.Resumed,
-		Worker:  wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity},
+		Worker: wire.PoolWorker{Name: page.Worker, Capacity: page.Capacity}, Version: page.Version,
 		Batches: int64(len(batches)), MostLegs: coordinate.OpenLegs,
 	}
 	for _, b := range batches {

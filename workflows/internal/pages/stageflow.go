@@ -16,6 +16,7 @@ import (
 // each task that runs ends by itself.
 type Flow struct {
 	ref      wire.Ref
+	pin      string // the version of the handler that all batches need; empty: any
 	Steps    pipeline.Program
 	supply   firstSupply       // of new batches, and of those that an earlier run has left between two steps
 	recorder dispatch.Recorder // of what the last one has accepted
@@ -27,7 +28,7 @@ type Flow struct {
 // NewFlow returns the flow of a pipeline, whose new batches come from supply, and whose results go to recorder.
 func NewFlow(ref wire.Ref, spec job.Spec, supply firstSupply, recorder dispatch.Recorder) *Flow {
 	steps := pipeline.Compile(spec.Stages)
-	f := &Flow{ref: ref, Steps: steps, supply: supply, recorder: recorder, between: make([][]wire.Task, len(steps))}
+	f := &Flow{ref: ref, pin: spec.Pin, Steps: steps, supply: supply, recorder: recorder, between: make([][]wire.Task, len(steps))}
 	names := make([]string, len(steps))
 	for i := range steps {
 		names[i] = steps[i].Name
@@ -151,7 +152,7 @@ func (f *Flow) Process(ctx workflow.Context, in wire.ProcessInput) workflow.Futu
 	step := &f.Steps[StepOf(in.Batch)]
 	in.Ref = f.ref
 	step.Adjust(&in)
-	return execute.Process(workflow.WithTaskQueue(ctx, wire.PoolQueue(step.Pool)), in)
+	return execute.Process(workflow.WithTaskQueue(ctx, execute.QueueOf(ctx, wire.PinnedQueue(step.Pool, f.pin))), in)
 }
 
 // Copies is in how many messages what the step of a batch writes is at most.

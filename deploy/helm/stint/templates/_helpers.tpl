@@ -201,3 +201,8 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 2
 {{- end -}}
+
+{{- /* What ends the names of task queues, for each version of the logic that the program knows: docs/upgrading.md. */ -}}
+{{- define "stint.logics" -}}
+[""]
+{{- end -}}
